@@ -2,14 +2,12 @@ package chaos
 
 import "slices"
 
-// What can happen next is a list of events. Choices number them by age, oldest
-// first, since then always answering 0 is a fair schedule: a shortened run must
-// not livelock only because somebody is never served. Keeping the list in that
-// order would be what a run spends its time on, so events carry their age and
-// the list does not: only runs that are recorded or replayed count.
+// What can happen next is a list of events. Choices number them by age, oldest first: then always answering 0
+// is a fair schedule, and a shortened run does not livelock only because some process is never served.
+// Keeping the list sorted would dominate the cost of a run, so events carry their age instead; age matters
+// only in runs that are recorded or replayed.
 
-// event is something that can happen at a process. From the highest bits: its
-// number, kind, from and at.
+// event is something that can happen at a process. Its fields, from the highest bits: number, kind, from, at.
 type event uint64
 
 type eventKind uint8
@@ -18,16 +16,16 @@ const (
 	receive   eventKind = iota // at receives from the channel from→at
 	next                       // at is asked Next
 	input                      // at is handed its next input
-	workDone                   // at is told that its work is done
-	death                      // at is told that from is dead
+	workDone                   // at is notified that its Work is done
+	death                      // at is notified that from crashed
 	crash                      // at crashes
 	fenced                     // at is killed by its agent, for from
 	restart                    // at comes back
 	cut                        // the processes are cut in two sides
 	heal                       // the cut ends
-	suspect                    // at is told that from, on the other side of a cut, may be dead
-	suspicion                  // at is told that from may be dead, for no reason
-	freeze                     // all faults end, and some stand still
+	suspect                    // at is notified to suspect from, on the other side of a cut
+	suspicion                  // at is notified to suspect from, for no reason
+	freeze                     // all faults end, and some processes freeze
 	begin                      // at, which is late, begins
 	heard                      // at hears that from has begun
 	pass                       // time passes, or the run ends; never on the agenda
@@ -56,7 +54,7 @@ func (e event) ageless() event { return e & (1<<ageShift - 1) }
 // agenda is what can happen.
 type agenda struct {
 	events []event
-	made   event // events so far, in the place of the number
+	made   event // events so far; the next one's number
 }
 
 func (a *agenda) len() int { return len(a.events) }
@@ -66,20 +64,19 @@ func (a *agenda) add(e event) {
 	a.events = append(a.events, a.made|e)
 }
 
-// remove takes the i-th event off.
+// remove takes the i-th event off the agenda.
 func (a *agenda) remove(i int) {
 	last := len(a.events) - 1
 	a.events[i] = a.events[last]
 	a.events = a.events[:last]
 }
 
-// arrives tells whether the event hands something to a process.
+// arrives reports whether the event hands something to a process.
 func (e event) arrives() bool {
 	return (1<<receive|1<<input|1<<workDone|1<<death|1<<suspect|1<<suspicion|1<<heard)>>(e.kind()&63)&1 == 1
 }
 
-// without drops the events at r, but not those that concern everybody, or that
-// concern r whatever it does.
+// without drops the events at r, except those that concern every process or concern r whatever it does.
 func without(events []event, r int) []event {
 	return slices.DeleteFunc(events, func(e event) bool {
 		k := e.kind()
@@ -87,7 +84,7 @@ func without(events []event, r int) []event {
 	})
 }
 
-// index finds an event, whatever its number; −1: it cannot happen.
+// index returns the place of an event, whatever its number; −1 if it cannot happen.
 func (a *agenda) index(e event) int {
 	for i, f := range a.events {
 		if f.ageless() == e {
@@ -97,8 +94,7 @@ func (a *agenda) index(e event) int {
 	return -1
 }
 
-// older counts the events older than the i-th. What comes after all events is
-// younger than all.
+// older counts the events older than the i-th. An i past the last event counts them all.
 func (a *agenda) older(i int) (n int) {
 	if i == len(a.events) {
 		return i
@@ -111,7 +107,7 @@ func (a *agenda) older(i int) (n int) {
 	return n
 }
 
-// aged finds the event that has n older ones: the inverse of older.
+// aged returns the index of the event that has n older ones: the inverse of older.
 func (a *agenda) aged(n int) int {
 	for i := range a.events {
 		if a.older(i) == n {
@@ -121,7 +117,7 @@ func (a *agenda) aged(n int) int {
 	return len(a.events)
 }
 
-// oldest finds the oldest event.
+// oldest returns the index of the oldest event.
 func (a *agenda) oldest() int {
 	at, first := 0, ^event(0)
 	for i, e := range a.events {

@@ -10,14 +10,14 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Agreement is a group whose members of the first view call agreements, one after
-// the other, each at any moment, while all that can befall a Membership befalls
-// it. Who joins or comes back takes no part in them.
+// Agreement is a group whose members of the first view call agreements, one after the other, each at any
+// moment, under all the faults that a Membership can have. Processes that join or come back take no part in
+// the agreements.
 type Agreement struct {
 	Membership
 
-	// Instances is the number of agreements (default 1), Cancels at most how often
-	// a process votes to abort one, at any moment.
+	// Instances is the number of agreements (default 1). Cancels is how often, at most, a process votes
+	// to abort one, at any moment.
 	Instances, Cancels int
 }
 
@@ -34,12 +34,12 @@ func (a Agreement) Random(seed uint64, runs, workers int) (Report, error) {
 // Exhaustive runs the group under every schedule.
 func (a Agreement) Exhaustive() (Report, error) { return explore(a.Config, Exhaustive) }
 
-// DelayBounded runs the group under every schedule with so many delays.
+// DelayBounded runs the group under every schedule with at most that many delays.
 func (a Agreement) DelayBounded(delays int) (Report, error) {
 	return explore(a.Config, func(cfg agreementConfig) (Report, error) { return DelayBounded(cfg, delays) })
 }
 
-// Config is the world.
+// Config returns the world that the group runs in.
 func (a Agreement) Config() (agreementConfig, error) {
 	a.Instances = max(a.Instances, 1)
 	if a.Cancels < 0 || a.Instances > InstancesMax {
@@ -77,7 +77,7 @@ func (a Agreement) participants() (ranks []protocol.Rank) {
 	return ranks
 }
 
-// calls are those of all members: every instance, in order.
+// calls returns the calls of all members: every instance, in order.
 func (a Agreement) calls() (inputs []Input) {
 	for _, r := range a.participants() {
 		for op := range uint64(a.Instances) {
@@ -87,7 +87,7 @@ func (a Agreement) calls() (inputs []Input) {
 	return inputs
 }
 
-// vary lets some processes vote to abort, before they call or after.
+// vary lets some processes vote to abort, before or after they call.
 func (a Agreement) vary(s *Setup[callerState, callerMessage]) {
 	for range s.Choose(a.Cancels + 1) {
 		r, op, after := protocol.Rank(s.Choose(a.P)), uint64(s.Choose(a.Instances)), s.Choose(2)
@@ -97,7 +97,7 @@ func (a Agreement) vary(s *Setup[callerState, callerMessage]) {
 	}
 }
 
-// wishedDead is whom a Work wants dead: by the membership, or an exit.
+// wishedDead returns the process that a Work asks to kill: for the membership, or for an exit.
 func wishedDead(f callerMessage) (protocol.Rank, uint64, bool) {
 	l := f.Letter.Letter
 	if l == nil || l.Kind != membership.Fence {
@@ -116,8 +116,8 @@ var (
 	errKept         = errors.New("a process keeps agreements that are over")
 )
 
-// claimDecision: an instance has one decision in a view, whoever passes it on; and
-// views are as those of a Membership.
+// claimDecision claims that an instance has one decision in a view, whichever process passes it on. Views are
+// claimed as in Membership.
 func claimDecision(f callerMessage) (key, value uint64, ok bool) {
 	m, op := f.Body, f.Number
 	switch {
@@ -157,8 +157,8 @@ func (a Agreement) witness(w *agreementWorld, r protocol.Rank) error {
 	return nil
 }
 
-// bound tells whether p and q, which return in views n and m, must return the same:
-// who was first is in the view in which the other returns.
+// bound reports whether p and q, which return in views n and m, must return the same result: the one in the
+// earlier view must be a member of the later view.
 func (a Agreement) bound(w *agreementWorld, p protocol.Rank, n uint64, q protocol.Rank, m uint64) bool {
 	if n > m {
 		p, n, q, m = q, m, p, n
@@ -166,7 +166,7 @@ func (a Agreement) bound(w *agreementWorld, p protocol.Rank, n uint64, q protoco
 	return n == m || slices.Contains(a.inView(w, m), p)
 }
 
-// inView lists the participants that are in a view.
+// inView lists the participants that are members of a view.
 func (a Agreement) inView(w *agreementWorld, number uint64) []protocol.Rank {
 	if number == 1 {
 		return a.participants()
@@ -182,7 +182,7 @@ func (a Agreement) inView(w *agreementWorld, number uint64) []protocol.Rank {
 	return nil
 }
 
-// valid says whether a decision is what those in its view contributed.
+// valid returns an error unless a decision is what the members of its view contributed.
 func (a Agreement) valid(w *agreementWorld, op uint64, m agreement.Message) error {
 	in := a.inView(w, m.Decided)
 	var failed []protocol.Rank
@@ -207,8 +207,8 @@ func (a Agreement) valid(w *agreementWorld, op uint64, m agreement.Message) erro
 	return nil
 }
 
-// check says what is wrong at the end of a run: who lives and is neither out nor
-// without hope has returned from all, with what the others have.
+// check returns what is wrong at the end of a run: a live process that is neither excluded nor without a
+// quorum must have returned from every instance, with the result that the others have.
 func (a Agreement) check(w *agreementWorld) error {
 	type result struct {
 		of protocol.Rank

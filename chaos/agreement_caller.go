@@ -9,14 +9,13 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// The processes of an Agreement: a member of a group, and a user who calls one instance
-// after the other.
+// The processes of an Agreement: each is a member of a group, and has a user that calls one instance after
+// the other.
 
 // InstancesMax is the largest number of agreements.
 const InstancesMax = 60
 
-// call marks the notice that has the user call an instance; without it, Begin has
-// the process join.
+// call marks a Begin notice that makes the user call an instance; a Begin without it makes the process join.
 const call = 1 << 32
 
 // callerMessage is a message of the membership or, if it has a number, of an agreement.
@@ -26,7 +25,7 @@ type callerMessage struct {
 	Body   agreement.Message
 }
 
-// Fingerprint stands for the message.
+// Fingerprint implements Fingerprinter.
 func (m callerMessage) Fingerprint() [2]uint64 {
 	p := printOf(&m.Letter).with(m.Number)
 	if m.Number > 0 {
@@ -42,20 +41,20 @@ func (m callerMessage) String() string {
 	return fmt.Sprintf("%v of agreement %d", m.Body, m.Number)
 }
 
-// callerState is that of one process.
+// callerState is the state of one process.
 type callerState struct {
 	self     protocol.Rank
 	members  membership.State
 	series   agreement.Series[struct{}]
-	over     bool   // excluded, or without a quorum
-	left     bool   // and has exited
+	over     bool   // excluded, or the group has no quorum
+	left     bool   // the process has exited
 	wanted   uint64 // the latest instance that the user wants to have called
 	returned uint64 // the latest from which it has returned
-	given    uint64 // bit k: the user gives up instance k
+	given    uint64 // bit k: the user votes to abort instance k
 	works    []uint64
 }
 
-// Whose work is not done, in callerState.works, besides the numbers of instances.
+// Entries of callerState.works that are not numbers of instances.
 const (
 	workOfMembers = 0
 	workOfExit    = InstancesMax + 1
@@ -68,7 +67,7 @@ func (s *callerState) Clone() callerState {
 	return c
 }
 
-// Fingerprint stands for the state.
+// Fingerprint implements Fingerprinter.
 func (s *callerState) Fingerprint() [2]uint64 {
 	p := printOf(&s.members).and(printOf(&s.series)).with(s.wanted<<32 | s.returned).with(s.given)
 	for _, of := range s.works {
@@ -83,7 +82,7 @@ func (s *callerState) Fingerprint() [2]uint64 {
 	return [2]uint64{p.a, p.b}
 }
 
-// caller is the protocol of the processes.
+// caller is the protocol of an Agreement's processes.
 type caller struct {
 	membership   *membership.Protocol
 	participants []protocol.Rank
@@ -108,8 +107,8 @@ func (c caller) Receive(s *callerState, now protocol.Time, from protocol.Rank, m
 	}
 }
 
-// Notify implements protocol.Protocol. What the user wants is kept until it has
-// returned from what comes before.
+// Notify implements protocol.Protocol. It keeps what the user wants until the user has returned from the
+// instances before.
 func (c caller) Notify(s *callerState, now protocol.Time, n protocol.Notice) {
 	switch {
 	case n.Kind == protocol.WorkDone:
@@ -140,7 +139,7 @@ func (s *callerState) call() {
 	}
 }
 
-// worked says that the oldest Work is done.
+// worked handles the notice that the oldest Work is done.
 func (c caller) worked(s *callerState, now protocol.Time, n protocol.Notice) {
 	of := s.works[0]
 	s.works = s.works[1:]
@@ -155,8 +154,8 @@ func (c caller) worked(s *callerState, now protocol.Time, n protocol.Notice) {
 	}
 }
 
-// Next implements protocol.Protocol. A process for which the group has ended exits, as real
-// ones do: it wishes itself dead.
+// Next implements protocol.Protocol. A process for which the group has ended exits, as real ones do: it asks
+// to be killed.
 func (c caller) Next(s *callerState, now protocol.Time) protocol.Action[callerMessage] {
 	if s.over && !s.left {
 		s.left = true
@@ -183,8 +182,7 @@ func (s *callerState) work(of uint64, m callerMessage) protocol.Action[callerMes
 	return protocol.Action[callerMessage]{Kind: protocol.Work, Msg: m}
 }
 
-// agree takes the next step of any agreement. From one that returns, the user goes on to the
-// next.
+// agree takes the next step of any agreement. After one returns, the user calls the next.
 func (s *callerState) agree() protocol.Action[callerMessage] {
 	for _, i := range s.series.Open() {
 		if s.over {
@@ -206,7 +204,7 @@ func (s *callerState) agree() protocol.Action[callerMessage] {
 	return protocol.Action[callerMessage]{Kind: protocol.Idle}
 }
 
-// news takes the membership's word that a view is open, or that there will be none.
+// news handles the membership's report that a view is open, or that there will be none.
 func (s *callerState) news(m memberMessage) {
 	switch m.Kind {
 	case membership.Opened:
@@ -226,14 +224,13 @@ func firstLives(v *membership.View) (ranks []protocol.Rank) {
 	return ranks
 }
 
-// What is contributed, and how it is combined, shows who contributed and in which
-// association.
+// A contribution shows which process made it, and a combination shows in which association it was made.
 
 func contribution(op uint64, r protocol.Rank) []byte { return fmt.Appendf(nil, "%d.%d", op, r) }
 
 func combine(left, right []byte) []byte { return fmt.Appendf(nil, "(%s %s)", left, right) }
 
-// combined is what the ranks contribute, in the canonical association.
+// combined returns the contributions of the ranks, combined in the canonical association.
 func combined(op uint64, ranks []protocol.Rank) string {
 	if len(ranks) == 1 {
 		return string(contribution(op, ranks[0]))

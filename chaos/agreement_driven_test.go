@@ -10,16 +10,15 @@ import (
 	"github.com/coppice-go/coppice/protocol/agreement"
 )
 
-// Agreement driven directly: messages as
-// bytes, views from an oracle, user code that takes its time. A view loses one
-// participant and comes at any moment, to some not at all; who is lost stays in the
-// view before.
+// Agreement driven directly: messages as bytes, views from an oracle, user code that takes its time. A new
+// view lacks one participant and reaches each process at any moment, some never. The removed participant
+// stays in the view before.
 
-// driven is the protocol. Its views differ from run to run.
+// driven is the protocol. The views differ from run to run.
 type driven struct {
 	p     int
 	views [][]protocol.Rank // view n is at n−1
-	votes []protocol.Rank   // who votes to abort
+	votes []protocol.Rank   // processes that vote to abort
 }
 
 type drivenState struct {
@@ -33,7 +32,7 @@ func (s *drivenState) Clone() drivenState {
 	return drivenState{s.State.Clone(), s.self, slices.Clone(s.works)}
 }
 
-// Fingerprint stands for the state.
+// Fingerprint implements Fingerprinter.
 func (s *drivenState) Fingerprint() [2]uint64 {
 	f := s.State.Fingerprint()
 	p := fingerprint{f[0], f[1]}
@@ -82,7 +81,7 @@ func (d driven) Next(s *drivenState, _ protocol.Time) protocol.Action[string] {
 	return b
 }
 
-// drivenWorld has p participants and so many views at most.
+// drivenWorld has p participants and at most the given number of views.
 func drivenWorld(p, views int, cancels bool) Config[drivenState, string] {
 	return Config[drivenState, string]{
 		P: p, Protocol: driven{p: p}, Check: checkDriven,
@@ -102,8 +101,8 @@ func drivenWorld(p, views int, cancels bool) Config[drivenState, string] {
 	}
 }
 
-// inputs are those of r: its views, of which it may miss all but the first and the
-// last, and among them its call, and perhaps its vote to abort.
+// inputs returns the inputs of r: its views, of which it may miss any but the first and the last, and among
+// them its call and perhaps its vote to abort.
 func (d *driven) inputs(s *Setup[drivenState, string], r protocol.Rank, cancels bool) (inputs []Input) {
 	for i, v := range d.views {
 		if slices.Contains(v, r) && (i == 0 || i == len(d.views)-1 || s.Choose(2) == 0) {
@@ -114,14 +113,14 @@ func (d *driven) inputs(s *Setup[drivenState, string], r protocol.Rank, cancels 
 		inputs = slices.Insert(inputs, s.Choose(len(inputs)+1), Input{r, protocol.Notice{Kind: kind}})
 	}
 	add(protocol.Begin)
-	if cancels && s.Choose(8) == 1 { // so rarely that values are agreed on, too
+	if cancels && s.Choose(8) == 1 { // rare, so that values are agreed on, too
 		add(protocol.Cancel)
 		d.votes = append(d.votes, r)
 	}
 	return inputs
 }
 
-// returns is what a participant has returned, and whether it has.
+// returns gives the result that a participant has returned, if any.
 func returns(w *World[drivenState, string], r protocol.Rank) (m agreement.Message, ok bool) {
 	all := w.Delivered(r)
 	if len(all) == 0 {
@@ -161,7 +160,7 @@ func checkDriven(w *World[drivenState, string]) error {
 	return nil
 }
 
-// valid says whether a decision is what those in its view contributed.
+// valid returns an error unless a decision is what the members of its view contributed.
 func (d driven) valid(m agreement.Message) error {
 	in := d.views[m.Decided-1]
 	voted := slices.ContainsFunc(d.votes, func(r protocol.Rank) bool { return slices.Contains(in, r) })
@@ -181,7 +180,7 @@ func (d driven) valid(m agreement.Message) error {
 	return nil
 }
 
-// drivenWorlds are where agreement is looked at without a group.
+// drivenWorlds are the worlds that test agreement without a group.
 var drivenWorlds = []struct {
 	name     string
 	p, views int

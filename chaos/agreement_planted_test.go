@@ -7,16 +7,15 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// Mistakes that agreements have, planted in the machine's source to see that they
-// are found, as those of membership are.
+// Mistakes in agreements, planted in the machine's source to check that the tests find them, as for
+// membership.
 
-// agreementMistake is one of them; see mistake. wrong(«name») tells whether to go
-// wrong.
+// agreementMistake is one of them; see mistake. In new, wrong("name") reports whether to go wrong.
 type agreementMistake struct {
 	name     string
 	file     string // default agreement.go
 	old, new string
-	driven   bool   // found where there is no group, whose care hides it otherwise
+	driven   bool   // found without a group, whose care otherwise hides it
 	world    string // of agreementWorlds or, if driven, drivenWorlds
 	by       []error
 }

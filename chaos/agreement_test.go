@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
-// agreementWorlds are those of which random schedules are drawn.
+// agreementWorlds are the worlds whose random schedules are tested.
 var agreementWorlds = []struct {
 	name  string
 	world Agreement
@@ -67,8 +67,7 @@ func TestAgreementKeepsItsPromisesWithEveryFewDelays(t *testing.T) {
 	}
 }
 
-// A world in which no process ever falls behind, votes to abort or sees two views
-// would say nothing.
+// A world in which no process ever falls behind, votes to abort or sees two views would prove nothing.
 func TestAgreementsMeetWhatTheyAreToSurvive(t *testing.T) {
 	cfg, err := Agreement{Membership: Membership{P: 4, Crashes: 2}, Instances: 2, Cancels: 1}.Config()
 	if err != nil {
@@ -99,8 +98,7 @@ func TestAgreementsMeetWhatTheyAreToSurvive(t *testing.T) {
 	}
 }
 
-// unlikeTheDead tells whether a dead process has returned something else than
-// others.
+// unlikeTheDead reports whether a crashed process returned something else than the others.
 func unlikeTheDead(w *agreementWorld, op uint64) bool {
 	values := map[string]bool{}
 	for r := range w.procs {

@@ -5,14 +5,14 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// arbitrated is the machine with an arbiter of the run's own: the first that asks about a view is named. Its answers come late, or
-// never: each after so many calls of Next of who has asked.
+// arbitrated is the machine with an arbiter of its own in each run. The arbiter names the first process that
+// asks about a view. Each answer comes after a number of calls of Next of the process that asked, or never.
 type arbitrated struct {
 	protocol.Protocol[memberState, memberMessage]
 	named   map[uint64]membership.Member // by view
 	pending map[membership.Member]*verdict
-	mistake bool  // it names everybody
-	late    []int // by how many questions were asked before: after how many calls the answer comes
+	mistake bool  // the arbiter names every process that asks
+	late    []int // calls of Next until the answer comes, by how many questions were asked before
 	asked   int
 }
 
@@ -22,7 +22,7 @@ type verdict struct {
 	calls int
 }
 
-// lateMax bounds how late an answer is; one that is later still does not come.
+// lateMax bounds the lateness of an answer, in calls of Next; an answer that is drawn later never comes.
 const lateMax = 12
 
 // withArbiter draws how an arbiter answers in a run.
@@ -54,7 +54,7 @@ func (a *arbitrated) ask(who membership.Member, view uint64) {
 	late := a.late[a.asked%len(a.late)]
 	a.asked++
 	kind := membership.NoArbiter
-	if late <= lateMax || a.asked%2 == 0 { // that there was no answer does not mean that nobody is named
+	if late <= lateMax || a.asked%2 == 0 { // even if the answer never comes, a process may be named
 		if _, taken := a.named[view]; !taken {
 			a.named[view] = who
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
-// TestHalvesWithAnArbiter: groups of two and of four that are cut in halves, with an arbiter that is slow, or does not answer, never go on in two
-// ways.
+// TestHalvesWithAnArbiter checks that groups of two and of four, cut in halves, never continue on both sides
+// when their arbiter is slow or does not answer.
 func TestHalvesWithAnArbiter(t *testing.T) {
 	runs := extent.Of(t, 5000, 200_000)
 	for _, m := range []Membership{
@@ -25,7 +25,8 @@ func TestHalvesWithAnArbiter(t *testing.T) {
 	}
 }
 
-// TestArbiterThatNamesTwoIsFound: the same schedules show what follows if an arbiter names two members.
+// TestArbiterThatNamesTwoIsFound checks that the same schedules show what follows if an arbiter names two
+// members.
 func TestArbiterThatNamesTwoIsFound(t *testing.T) {
 	for _, m := range []Membership{
 		{P: 2, Cuts: 1, Suspicions: 2, Arbiter: true},

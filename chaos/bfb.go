@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// BFBConfig is the world in which p must keep its promise: there is a detector,
-// and the root lives. It is how a changed one is attacked.
+// BFBConfig returns the world in which p must keep its promise: it has a detector, and the root survives. Use
+// it to attack a changed BFB.
 func BFBConfig(b Broadcast, p *broadcast.BFB) Config[broadcast.BFBState, broadcast.BFBMessage] {
 	return bfbConfig[broadcast.BFBState](b, p, p.Root())
 }
@@ -29,8 +29,7 @@ func bfbConfig[S any](b Broadcast, p protocol.Protocol[S, broadcast.BFBMessage],
 	}
 }
 
-// checkBFB demands that every live process has delivered once and rests, the
-// root for good.
+// checkBFB demands that every live process has delivered once and rests, the root with Done.
 func checkBFB[S any](w *World[S, broadcast.BFBMessage], root protocol.Rank) error {
 	for r := range protocol.Rank(w.P()) {
 		delivered, rest := len(w.Delivered(r)), w.Rest(r)

@@ -46,9 +46,9 @@ func TestBFBUnderEverySchedule(t *testing.T) {
 
 // plantedBFB lists BFBs with a mistake each.
 //
-// One mistake is not here: counting an acknowledgement of an earlier attempt.
-// It broke nothing in a million schedules of 9 processes with up to 3 crashes:
-// who gave it has served a range, which is mostly still the one it is asked for.
+// One mistake is not here: counting an acknowledgement of an earlier attempt. It broke nothing in a million
+// schedules of 9 processes with up to 3 crashes: the process that sent it has served a range, which is mostly
+// still the range that it is asked for.
 var plantedBFB = []struct {
 	name, mistake      string
 	random, exhaustive func() (Report, error)
@@ -124,8 +124,8 @@ func (b silentBFB) Next(s *broadcast.BFBState, t now) bfbAction {
 type bfbMistaken struct {
 	right   broadcast.BFBState
 	self    rank
-	attempt uint32 // the latest that was seen; 0: none
-	owes    bool   // hastyBFB: an acknowledgement to its parent
+	attempt uint32 // the latest seen; 0: none
+	owes    bool   // hastyBFB: it owes its parent an acknowledgement
 	parent  rank
 }
 
@@ -172,7 +172,7 @@ func (b mistaken) Next(s *bfbMistaken, t now) bfbAction {
 	return a
 }
 
-// hastyBFB acknowledges first.
+// hastyBFB acknowledges before it does anything else.
 type hastyBFB struct{ mistaken }
 
 func (b hastyBFB) Receive(s *bfbMistaken, t now, from rank, m bfbFrame) {
@@ -190,7 +190,7 @@ func (b hastyBFB) Next(s *bfbMistaken, t now) bfbAction {
 	return b.mistaken.Next(s, t)
 }
 
-// sameAttemptBFB calls every attempt the first.
+// sameAttemptBFB numbers every attempt 1.
 type sameAttemptBFB struct{ mistaken }
 
 func (b sameAttemptBFB) Receive(s *bfbMistaken, t now, from rank, m bfbFrame) {
@@ -206,7 +206,7 @@ func (b sameAttemptBFB) Next(s *bfbMistaken, t now) bfbAction {
 	return a
 }
 
-// forgetfulBFB listens to the detector from the first message on.
+// forgetfulBFB ignores the detector until the first message.
 type forgetfulBFB struct{ mistaken }
 
 func (b forgetfulBFB) Notify(s *bfbMistaken, t now, n protocol.Notice) {

@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-go/coppice/topology"
 )
 
-// TestBIGSurvivesDeathsAtAnyMoment: ⌈log₂ P⌉−1 in all, some dead from the start,
-// the others crashing, the root among them. One more is too many.
+// TestBIGSurvivesDeathsAtAnyMoment: BIG survives ⌈log₂ P⌉−1 failures in all, some processes dead from the
+// start, the others crashing, the root among them. It does not survive one more.
 func TestBIGSurvivesDeathsAtAnyMoment(t *testing.T) {
 	runs := extent.Of(t, 200, 800)
 	for p := 2; p <= 17; p++ {

@@ -11,23 +11,23 @@ import (
 	"github.com/coppice-go/coppice/topology"
 )
 
-// Broadcast is a broadcast to be attacked.
+// Broadcast is a broadcast to attack.
 type Broadcast struct {
-	// Spec describes it. Synchronized correction begins when dissemination is
-	// over, gossip counts rounds, bfb has a detector and a root that lives.
+	// Spec describes it. Synchronized correction begins when dissemination is over, gossip counts rounds, and
+	// bfb has a detector and a root that survives.
 	Spec broadcast.Spec
 
-	// Failed is how many processes at most are dead from the start.
+	// Failed is the largest number of processes that are dead from the start.
 	Failed int
 
-	// Crashes is how many at most crash during the run.
+	// Crashes is the largest number of processes that crash during the run.
 	Crashes int
 
-	// LossyCrashes is as in Config. What was delivered by a process that
-	// crashes does not count then; see Promise.
+	// LossyCrashes is as in Config. With it, a delivery by a process that crashes does not count; see
+	// Promise.
 	LossyCrashes bool
 
-	// Cumulative is as in Config. Random and Exhaustive know it from Spec.
+	// Cumulative is as in Config. Random and Exhaustive derive it from Spec.
 	Cumulative bool
 
 	Reorder, EagerTimers, ExtraNext, KeepGoing bool // as in Config
@@ -40,8 +40,8 @@ func (b Broadcast) Random(seed uint64, runs, workers int) (Report, error) {
 	return b.attack(attack{seed: seed, runs: runs, workers: workers})
 }
 
-// Exhaustive runs the broadcast under every schedule, with every set of dead
-// processes and every crash.
+// Exhaustive runs the broadcast under every schedule, with every set of processes dead from the start and
+// every crash.
 func (b Broadcast) Exhaustive() (Report, error) { return b.attack(attack{exhaustive: true}) }
 
 type attack struct {
@@ -87,9 +87,8 @@ func run[S, M any](cfg Config[S, M], how attack) (Report, error) {
 	return Random(cfg, how.seed, how.runs, how.workers)
 }
 
-// BroadcastConfig is the world in which the broadcast p, described by b or not,
-// must keep its promise. It is how a correction or dissemination of your own is
-// attacked.
+// BroadcastConfig returns the world in which the broadcast p, whether b describes it or not, must keep its
+// promise. Use it to attack a correction or dissemination of your own.
 func BroadcastConfig[C, E any](b Broadcast, p *broadcast.Protocol[C, E], promise Promise) Config[broadcast.State[C], broadcast.Message[E]] {
 	return Config[broadcast.State[C], broadcast.Message[E]]{
 		Protocol: p, P: p.P, Crashes: b.Crashes,
@@ -109,30 +108,29 @@ func BroadcastConfig[C, E any](b Broadcast, p *broadcast.Protocol[C, E], promise
 
 // Promise is what a broadcast guarantees.
 type Promise struct {
-	// Crashes is how many processes may crash during the run. Together: those
-	// dead from the start count among them.
+	// Crashes is how many processes may crash during the run. If Together, those dead from the start
+	// count among them.
 	Crashes  int
 	Together bool
 
-	// Survivors: a delivery by a process that crashes later promises nothing.
-	// With LossyCrashes nothing else can be promised by processes that do not
-	// wait for an answer: all a process sent may be lost with it.
+	// Survivors: a delivery by a process that crashes later promises nothing. With LossyCrashes,
+	// processes that do not wait for an answer can promise no more: everything a process sent may be lost
+	// with it.
 	Survivors bool
 
-	// Gap is the largest number of neighbours on the ring, not correctors
-	// themselves, that correctors on both sides reach; EndGap the same for
-	// those behind the last corrector.
+	// Gap is the largest number of neighbours on the ring, not correctors themselves, that correctors on
+	// both sides reach; EndGap is the same for those behind the last corrector.
 	Gap, EndGap int
 
 	// Serves: a corrector rests Idle, ready to answer, instead of Done.
 	Serves bool
 
-	// Blocks: whoever waits for a dead process waits for ever.
+	// Blocks: a process that waits for a dead process waits forever.
 	Blocks bool
 }
 
-// PromiseOf says what the broadcast that spec describes guarantees. The paper's
-// optimized correction is held to what it claims.
+// PromiseOf returns what the broadcast that spec describes guarantees. For the paper's optimized correction
+// that is what the paper claims.
 func PromiseOf(spec broadcast.Spec) Promise {
 	name, number, _ := strings.Cut(spec.Correction, ":")
 	n := 0
@@ -184,17 +182,17 @@ func PromiseOf(spec broadcast.Spec) Promise {
 	}
 }
 
-// cumulative tells whether receiving is learning, see Config: acknowledgements
-// are counted, and delayed correction answers a question each time.
+// cumulative reports whether receiving is learning, see Config: not where acknowledgements are counted, nor
+// in delayed correction, which answers a question each time.
 func cumulative(spec broadcast.Spec) bool {
 	name, _, _ := strings.Cut(spec.Correction, ":")
 	return name != "ack" && name != "delayed" && spec.Tree != "bfb"
 }
 
-// checkBroadcast says what a finished run of p got wrong.
+// checkBroadcast returns what is wrong with a finished run of p.
 func checkBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *broadcast.Protocol[C, E], promise Promise) error {
 	dead := w.Crashes()
-	served := true // all that live
+	served := true // every live process
 	has := func(r protocol.Rank) bool { return w.Reached(r) || r == p.Root }
 	for r := range protocol.Rank(w.P()) {
 		delivered := len(w.Delivered(r))
@@ -233,7 +231,7 @@ func checkBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]]
 	return cmp.Or(checkTree(w, p), checkReach(w, p, promise))
 }
 
-// checkTree demands the message of every process whose ancestors all live.
+// checkTree demands that every process whose ancestors are all alive has the message.
 func checkTree[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *broadcast.Protocol[C, E]) error {
 	parent := treeOf(p.Spread)
 	if parent == nil {
@@ -251,7 +249,7 @@ func checkTree[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *
 	return nil
 }
 
-// treeOf is the parent function of a dissemination along a tree, or nil.
+// treeOf returns the parent function of a dissemination along a tree, or nil.
 func treeOf(d broadcast.Dissemination) func(int) int {
 	switch d := d.(type) {
 	case *broadcast.Tree:
@@ -263,9 +261,8 @@ func treeOf(d broadcast.Dissemination) func(int) int {
 	}
 }
 
-// checkReach demands the message of every live process in a gap that is not
-// too large. After crashes it demands it only if somebody delivered: all or
-// none.
+// checkReach demands that every live process in a gap that is not too large has the message. After crashes it
+// demands so only if some process delivered: all or none.
 func checkReach[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], p *broadcast.Protocol[C, E], promise Promise) error {
 	if w.Crashes() > 0 {
 		some := false

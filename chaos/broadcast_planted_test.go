@@ -17,13 +17,12 @@ type (
 	now    = protocol.Time
 )
 
-// planted lists broadcasts with a mistake each. What does not find them cannot
-// be trusted when it finds nothing.
+// planted lists broadcasts with a mistake each. A test that does not find them cannot be trusted when it
+// finds nothing.
 //
-// Two mistakes in failure-proof correction are not here: leaving out the final
-// round, and stopping at the F-th corrector instead of the (F+1)-th. Neither
-// broke a promise in 2.3 million schedules each (F 1 and 2, P 4 to 12): who
-// learns of too few cries for help, which no promise forbids.
+// Two mistakes in failure-proof correction are not here: leaving out the final round, and stopping at the
+// F-th corrector instead of the (F+1)-th. Neither broke a promise in 2.3 million schedules each (F 1 and 2, P
+// 4 to 12): the process that learns of too few correctors sends an SOS, which no promise forbids.
 var planted = []struct {
 	name       string
 	mistake    string
@@ -124,7 +123,7 @@ func TestPlantedMistakesInBroadcastsAreFound(t *testing.T) {
 	}
 }
 
-// chain is the tree in which one death leaves all that follow to correction.
+// chain is the tree in which one crash leaves all later processes to correction.
 func chain(p int) *broadcast.Tree {
 	tree, err := topology.KAry(1, p, topology.Interleaved)
 	if err != nil {
@@ -254,7 +253,7 @@ func deliversAgain(p int) Config[againState, frame] {
 	}}
 }
 
-// unsearching correction never sends to its second side.
+// unsearching is a correction that never sends to its second side.
 type unsearching struct{ *broadcast.Delayed }
 
 func (c unsearching) Next(s *broadcast.Delaying, self rank, t now, corrected bool) action {
@@ -283,7 +282,7 @@ func (c silent) Next(s *broadcast.Proving, self rank, t now, corrected bool) pro
 	return a
 }
 
-// provers holds a failure-proof correction to surviving so many crashes.
+// provers returns a world that demands of a failure-proof correction to survive the given number of crashes.
 func provers(p, crashes int, c broadcast.Correction[broadcast.Proving, broadcast.Known]) Config[broadcast.State[broadcast.Proving], broadcast.Message[broadcast.Known]] {
 	proto, err := broadcast.New(broadcast.Config{P: p, Spread: chain(p), Early: broadcast.Serve}, c)
 	if err != nil {
@@ -295,7 +294,7 @@ func provers(p, crashes int, c broadcast.Correction[broadcast.Proving, broadcast
 
 type proofAction = protocol.Action[broadcast.Message[broadcast.Known]]
 
-// trusting correction holds corrected processes to less than correctors.
+// trusting is a correction that demands less of corrected processes than of correctors.
 type trusting struct {
 	*broadcast.FailureProof
 	less *broadcast.FailureProof
@@ -310,7 +309,7 @@ func (c trusting) Next(s *broadcast.Proving, self rank, t now, corrected bool) p
 	return c.FailureProof.Next(s, self, t, corrected)
 }
 
-// naming correction names the neighbour behind it when it knows nobody there.
+// naming is a correction that names the neighbour behind it when it knows no process there.
 type naming struct{ *broadcast.FailureProof }
 
 func (c naming) Next(s *broadcast.Proving, self rank, t now, corrected bool) proofAction {

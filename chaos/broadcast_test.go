@@ -32,7 +32,7 @@ var (
 	modes = []broadcast.Spec{{}, {Early: broadcast.Serve}, {Synchronized: true}}
 )
 
-// broadcasts calls f for every combination that exists.
+// broadcasts calls f for every combination of dissemination, correction and mode that exists.
 func broadcasts(p int, f func(broadcast.Spec)) {
 	root := protocol.Rank(0)
 	for _, tree := range disseminations {
@@ -72,10 +72,9 @@ func TestBroadcastsKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// TestBroadcastsUnderEverySchedule explores all schedules, all sets of dead
-// processes and all crashes of small groups. Checked correction has too many
-// states for four processes unless synchronized, and many then; failure-proof
-// correction against a crash has a million for three. These take the time:
+// TestBroadcastsUnderEverySchedule explores all schedules, all sets of dead processes and all crashes of
+// small groups. Checked correction has too many states for four processes unless synchronized, and many even
+// then; failure-proof correction against a crash has a million for three. These take the time:
 //
 //	coppice chaos --exhaustive --protocol checked -P 4 --sync synchronized
 //	coppice chaos --exhaustive --protocol failure-proof:1 -P 3 --crashes 1 --sync synchronized
@@ -109,8 +108,8 @@ func TestBroadcastsUnderEverySchedule(t *testing.T) {
 	t.Logf("%.3g schedules, %.3g states", schedules, states)
 }
 
-// A crash that takes messages with it can take all of them: then a delivery by
-// the dead promises nothing. Those that live still deliver all or none.
+// A lossy crash can lose all messages of a process: then its deliveries promise nothing. The survivors still
+// deliver all or none.
 func TestFailureProofCorrectionUnderLossyCrashes(t *testing.T) {
 	b := Broadcast{Spec: broadcast.Spec{P: 2, Tree: "binomial", Correction: "failure-proof:1", O: 1}, Failed: 1, Crashes: 1, LossyCrashes: true}
 	if _, err := b.Exhaustive(); err != nil {
@@ -144,7 +143,7 @@ func TestFailureProofCorrectionUnderLossyCrashes(t *testing.T) {
 	}
 }
 
-// Taking messages for what they do loses no end of a broadcast.
+// Identifying messages by their effect loses no end of a broadcast.
 func TestCumulativeBroadcastsHaveTheSameEnds(t *testing.T) {
 	compared, tooMany := 0, 0
 	count := func(same bool) {
@@ -180,8 +179,7 @@ func TestCumulativeBroadcastsHaveTheSameEnds(t *testing.T) {
 	}
 }
 
-// sameEnds compares the ends of a broadcast with and without the reduction, and
-// reports whether it could.
+// sameEnds compares the ends of a broadcast with and without the reduction, and reports whether it could.
 func sameEnds[C, E any](t *testing.T, spec broadcast.Spec, proto *broadcast.Protocol[C, E]) bool {
 	t.Helper()
 	b := Broadcast{Failed: spec.P - 1, Crashes: 1, StatesMax: 3_000}
@@ -206,8 +204,8 @@ func sameEnds[C, E any](t *testing.T, spec broadcast.Spec, proto *broadcast.Prot
 	return true
 }
 
-// endOfBroadcast is all that checkBroadcast looks at. What a process learns
-// between its last word and Done is not part of it.
+// endOfBroadcast is all that checkBroadcast looks at. What a process learns between its last message and Done
+// is not part of it.
 func endOfBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]], proto *broadcast.Protocol[C, E]) string {
 	s := fmt.Sprintf("now %d crashes %d", w.Now(), w.Crashes())
 	for r := range protocol.Rank(w.P()) {
@@ -217,7 +215,7 @@ func endOfBroadcast[C, E any](w *World[broadcast.State[C], broadcast.Message[E]]
 	return s
 }
 
-// TestPapersOptimizationFails shows how often, and that ours does not.
+// TestPapersOptimizationFails shows how often the paper's optimization fails, and that ours does not.
 func TestPapersOptimizationFails(t *testing.T) {
 	spec := broadcast.Spec{P: 16, Tree: "binomial", Correction: "optimized-paper:2", O: 1}
 	b, runs := Broadcast{Spec: spec, Failed: 4, KeepGoing: true}, extent.Of(t, 5000, 30_000)

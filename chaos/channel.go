@@ -5,7 +5,7 @@ type channel[M any] struct {
 	queue  []M
 	head   int
 	signed bool        // print is up to date; explorers only
-	print  fingerprint // of what is in it
+	print  fingerprint // of the content
 }
 
 func (ch *channel[M]) len() int { return len(ch.queue) - ch.head }

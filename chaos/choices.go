@@ -2,12 +2,11 @@ package chaos
 
 import "math/bits"
 
-// A run is a sequence of choices. Everything that is not fixed by the
-// configuration (initial failures, crashes, which transition is next) is asked
-// of one source that answers with a number in 0 … n−1, where 0 is the most
-// ordinary answer. The source draws the answers from a seed, or reads them from
-// a list; a list that has run out answers 0. So a failing run can be written
-// down, replayed and made smaller without knowing what the numbers mean.
+// A run is a sequence of choices. Everything that the configuration does not fix (initial failures, crashes,
+// which transition is next) is asked of one source, which answers with a number in 0 … n−1, where 0 is the
+// most ordinary answer. The source draws the answers from a seed, or reads them from a list; an exhausted
+// list answers 0. So a failing run can be written down, replayed and shortened without knowing what the
+// numbers mean.
 
 // Choices answers the open questions of one run.
 type Choices struct {
@@ -21,8 +20,7 @@ type Choices struct {
 	spanning  bool
 }
 
-// Choose answers with one of 0 … n−1. A question with one answer is none, and
-// leaves no trace.
+// Choose answers with one of 0 … n−1. A question with a single answer leaves no trace.
 func (c *Choices) Choose(n int) int {
 	if n <= 1 {
 		return 0
@@ -33,8 +31,8 @@ func (c *Choices) Choose(n int) int {
 	return int(c.note(c.draw(uint64(n))))
 }
 
-// Chance answers true with probability num/den when drawn; when enumerated,
-// both answers come. The ordinary answer is false.
+// Chance answers true with probability num/den when drawing; when enumerating, it gives both answers. The
+// ordinary answer is false.
 func (c *Choices) Chance(num, den int) bool {
 	if num <= 0 {
 		return false
@@ -52,8 +50,7 @@ func (c *Choices) Chance(num, den int) bool {
 	return c.note(yes) == 1
 }
 
-// number answers with any number. Enumeration leaves it at 0: there are too
-// many.
+// number answers with any number. Enumeration leaves it at 0: there are too many.
 func (c *Choices) number() uint64 {
 	if c.replaying {
 		return c.reread(0)
@@ -61,8 +58,8 @@ func (c *Choices) number() uint64 {
 	return c.note(c.next())
 }
 
-// skewed answers with a number that is mostly at most usual and sometimes far
-// beyond: an estimate of how long something lasts is only an estimate.
+// skewed answers with a number that is mostly at most usual and sometimes far beyond, since usual is only an
+// estimate of how long something lasts.
 func (c *Choices) skewed(usual int) int {
 	if c.replaying {
 		return int(min(c.reread(0), 1<<30))
@@ -74,8 +71,8 @@ func (c *Choices) skewed(usual int) int {
 	return int(c.note(c.draw(n)))
 }
 
-// reread gives the next answer of the script, cut down to what is allowed now
-// (n = 0: everything, which enumeration does not vary).
+// reread gives the next answer of the script, reduced to what is allowed now (n = 0: everything, which
+// enumeration does not vary).
 func (c *Choices) reread(n uint64) uint64 {
 	var v uint64
 	if c.at < len(c.script) {
@@ -104,8 +101,7 @@ func (c *Choices) draw(n uint64) uint64 {
 	return hi
 }
 
-// next is one step of wyrand (Wang Yi 2019): one multiplication, since it is
-// asked once a transition.
+// next is one step of wyrand (Wang Yi 2019): a single multiplication, since every transition calls it.
 func (c *Choices) next() uint64 {
 	c.rng += golden
 	hi, lo := bits.Mul64(c.rng, c.rng^0xe7037ed1a0b428db)
@@ -122,8 +118,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// runSeed is the seed of run i of seed: the seed itself for the first run, so
-// that the seed of any run, given back, makes that run the first one.
+// runSeed is the seed of run i of seed: the seed itself for the first run, so that the seed of any run,
+// passed in again, makes that run the first one.
 func runSeed(seed uint64, i int) uint64 {
 	if i == 0 {
 		return seed
@@ -141,8 +137,8 @@ func (c *Choices) fromScript(script []uint64) {
 	*c = Choices{script: script, made: c.made[:0], recording: true, replaying: true}
 }
 
-// enumerate starts a run whose answers are given, and notes how many other
-// answers there were, for following.
+// enumerate starts a run whose answers are given, and records how many answers each question had, for
+// following.
 func (c *Choices) enumerate(script []uint64) {
 	*c = Choices{
 		script: script, made: c.made[:0], spans: c.spans[:0],

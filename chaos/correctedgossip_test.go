@@ -11,9 +11,9 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// gossiped is a dissemination whose outcome is given: the root sends to each of
-// a set of processes, a bit each, and nobody else sends. What gossip leaves to
-// correction is such a set of g-nodes and the root. Ranks count from the root.
+// gossiped is a dissemination whose outcome is given: the root sends to each process of a set, a bit each,
+// and no other process sends. Gossip leaves such a set of g-nodes and the root to correction. Ranks count
+// from the root.
 type gossiped uint64
 
 func (gossiped) Fit(int) error { return nil }
@@ -30,11 +30,11 @@ func (g gossiped) Next(s *broadcast.Spreading, self rank, _ now) action {
 	return action{Kind: protocol.Done}
 }
 
-// gNodes is how many there are.
+// gNodes is the number of g-nodes.
 func (g gossiped) gNodes() int { return 1 + bits.OnesCount64(uint64(g)) }
 
-// afterGossip is the world of a correction that begins when the set and the root
-// have the message; up to all others are dead from the start.
+// afterGossip is the world of a correction that begins when the set and the root have the message; up to all
+// other processes are dead from the start.
 func afterGossip[C, E any](t *testing.T, p int, set gossiped, crashes int, correction broadcast.Correction[C, E]) Config[broadcast.State[C], broadcast.Message[E]] {
 	t.Helper()
 	cfg := broadcast.Config{P: p, Spread: set, Synchronized: true, Start: 1}
@@ -60,11 +60,10 @@ func (n *tally) add(r Report) {
 	n.schedules += float64(r.Schedules)
 }
 
-// TestCheckedCorrectionAfterEveryGossip (Corrected Gossip, Claim 3): under every
-// schedule, for every set of g-nodes and every set of dead among them and the
-// others, all that live are reached and all correctors end. More than three
-// g-nodes among five or more processes have too many states. Six processes take
-// seconds: COPPICE_GRID=1 has them.
+// TestCheckedCorrectionAfterEveryGossip (Corrected Gossip, Claim 3): under every schedule, for every set of
+// g-nodes and every set of dead processes among them and the others, all live processes are reached and all
+// correctors end. More than three g-nodes among five or more processes have too many states. Six processes
+// take seconds: COPPICE_GRID=1 includes them.
 func TestCheckedCorrectionAfterEveryGossip(t *testing.T) {
 	most := extent.Of(t, 4, 5)
 	if os.Getenv("COPPICE_GRID") != "" {
@@ -86,9 +85,8 @@ func TestCheckedCorrectionAfterEveryGossip(t *testing.T) {
 	}
 }
 
-// TestFailureProofCorrectionAfterEveryGossip (Claim 4): the same with a crash at
-// any moment, the root's included: all that live deliver, or none. Three g-nodes
-// have a million states and more.
+// TestFailureProofCorrectionAfterEveryGossip (Claim 4): the same with a crash at any moment, the root's
+// included: all live processes deliver, or none. Three g-nodes have a million states and more.
 func TestFailureProofCorrectionAfterEveryGossip(t *testing.T) {
 	most := extent.Of(t, 3, 4)
 	for p := 1; p <= most; p++ {
@@ -111,9 +109,9 @@ func failureProof1() *broadcast.FailureProof {
 	return &broadcast.FailureProof{Ring: forwardFirst, F: 1, Timeout: 20}
 }
 
-// TestFailureProofCorrectionDoesNotSurviveOneCrashMore: of four processes 0 and 1
-// are g-nodes. 0 dies after a send to 1, 1 after a send to 2, which names both:
-// 2 delivers, and 3 is never reached. Fewer processes do not do.
+// TestFailureProofCorrectionDoesNotSurviveOneCrashMore: of four processes, 0 and 1 are g-nodes. 0 crashes
+// after a send to 1, then 1 after a send to 2 that names both: 2 delivers, and 3 is never reached. No smaller
+// group shows it.
 func TestFailureProofCorrectionDoesNotSurviveOneCrashMore(t *testing.T) {
 	for p := 2; p <= 4; p++ {
 		_, err := Exhaustive(afterGossip(t, p, 0b10, 2, failureProof1()))
@@ -123,9 +121,8 @@ func TestFailureProofCorrectionDoesNotSurviveOneCrashMore(t *testing.T) {
 	}
 }
 
-// TestCheckedCorrectionDoesNotSurviveACrash (§III.C): the root alone has the
-// message and dies after its first send. Three processes are the fewest, if what
-// the dead delivered does not count.
+// TestCheckedCorrectionDoesNotSurviveACrash (§III.C): the root alone has the message and crashes after its
+// first send. Three processes are the fewest, if deliveries by crashed processes do not count.
 func TestCheckedCorrectionDoesNotSurviveACrash(t *testing.T) {
 	for p := 1; p <= 3; p++ {
 		proto, err := broadcast.New(broadcast.Config{P: p, Spread: gossiped(0), Synchronized: true, Start: 1}, &broadcast.Checked{Ring: forwardFirst})

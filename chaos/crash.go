@@ -4,9 +4,9 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// placeCrashes draws who may crash, and after how many effects. Crash points
-// matter only between effects, so drawing the number of effects instead of a
-// step gives the first send and the last the same chance.
+// placeCrashes draws which processes may crash, and after how many effects. Crash points matter only between
+// effects, so drawing the number of effects instead of a step gives the first send and the last the same
+// chance.
 func (w *World[S, M]) placeCrashes() {
 	if w.setup.Crashes == 0 {
 		return
@@ -38,7 +38,7 @@ func (w *World[S, M]) placeCrashes() {
 	}
 }
 
-// mayCrash tells whether r can still be made a victim.
+// mayCrash reports whether r can still crash.
 func (w *World[S, M]) mayCrash(r int) bool {
 	p := &w.procs[r]
 	return p.life == alive && p.crashAfter < 0 &&
@@ -78,7 +78,7 @@ func (w *World[S, M]) crash(p *proc[S, M], e event) {
 	w.placeRestart(e)
 }
 
-// lose drops the last of the messages that are on their way from r.
+// lose drops the last of the messages in flight from r.
 func (w *World[S, M]) lose(r int) {
 	for to := range w.procs {
 		ch := &w.channels[r*w.p+to]

@@ -2,11 +2,10 @@ package chaos
 
 import "slices"
 
-// A cut parts the processes, and their agents, into two sides. What crosses
-// it waits: messages, notices of deaths, fencing. When it heals, everything
-// that waited can happen.
+// A cut parts the processes, and their agents, into two sides. What crosses it waits: messages, Death
+// notices, fencing. When it heals, everything that waited can happen.
 
-// sidesMax is the largest group whose sides are one choice among all.
+// sidesMax is the largest group whose sides are drawn in one choice.
 const sidesMax = 16
 
 // cut parts the processes.
@@ -42,8 +41,7 @@ func (w *World[S, M]) cut() {
 	}
 }
 
-// chooseSides draws which: all bipartitions are equally likely. The last rank
-// is on the first side.
+// chooseSides draws the two sides: all bipartitions are equally likely. The last rank is on the first side.
 func (w *World[S, M]) chooseSides() {
 	side := w.fate.side
 	clear(side)
@@ -64,7 +62,7 @@ func (w *World[S, M]) chooseSides() {
 	}
 }
 
-// suspectAcross lets r be told to suspect those on the other side.
+// suspectAcross lets r be notified to suspect the processes on the other side.
 func (w *World[S, M]) suspectAcross(r int) {
 	if !w.cfg.DetectCuts || w.procs[r].rest == Done {
 		return
@@ -77,7 +75,7 @@ func (w *World[S, M]) suspectAcross(r int) {
 	}
 }
 
-// waits reports whether e must wait: until the cut heals, until a process begins, or for ever.
+// waits reports whether e must wait: until the cut heals, until a process begins, or forever.
 func (w *World[S, M]) waits(e event) bool {
 	return (w.fate.settled || w.fate.awaited > 0) && w.stands(e) || w.fate.isCut && w.crosses(e)
 }
@@ -91,12 +89,12 @@ func (w *World[S, M]) crosses(e event) bool {
 	return false
 }
 
-// parts tells whether nothing comes from one to another.
+// parts reports whether nothing from one process reaches the other.
 func (f *fate[M]) parts(from, to int) bool {
 	return f.side[from] != f.side[to] && !(f.oneWay && f.side[to])
 }
 
-// heal ends the cut. Suspicion that nobody has voiced may still come.
+// heal ends the cut. Suspect notices that have not been delivered may still come.
 func (w *World[S, M]) heal() {
 	if !w.fate.isCut {
 		return
@@ -109,7 +107,7 @@ func (w *World[S, M]) heal() {
 	w.note("the cut heals")
 }
 
-// release lets happen what need not wait any more.
+// release lets every held event happen that need not wait anymore.
 func (w *World[S, M]) release() {
 	kept := w.held[:0]
 	for _, e := range w.held {
@@ -123,7 +121,7 @@ func (w *World[S, M]) release() {
 	w.recount()
 }
 
-// hold takes events that are so off the agenda until something else lets them happen.
+// hold moves the events for which so reports true off the agenda until something else lets them happen.
 func (w *World[S, M]) hold(so func(event) bool) {
 	w.agenda.events = slices.DeleteFunc(w.agenda.events, func(e event) bool {
 		waits := so(e)
@@ -134,7 +132,7 @@ func (w *World[S, M]) hold(so func(event) bool) {
 	})
 }
 
-// healOrEnd ends the cut because the run cannot end with it, or the run.
+// healOrEnd heals the cut because the run cannot end with it or, with CutsStay, ends the run.
 func (w *World[S, M]) healOrEnd() bool {
 	if w.cfg.CutsStay {
 		return false
@@ -143,7 +141,7 @@ func (w *World[S, M]) healOrEnd() bool {
 	return true
 }
 
-// enable makes e something that can happen, now or when it need not wait any more.
+// enable makes e something that can happen, now or once it need not wait anymore.
 func (w *World[S, M]) enable(e event) {
 	if w.waits(e) {
 		w.held = append(w.held, e)
@@ -152,12 +150,12 @@ func (w *World[S, M]) enable(e event) {
 	w.add(e)
 }
 
-// pending tells whether e can happen, now or when the cut has healed.
+// pending reports whether e can happen, now or when it need not wait anymore.
 func (w *World[S, M]) pending(e event) bool {
 	return w.agenda.index(e) >= 0 || slices.ContainsFunc(w.held, func(f event) bool { return f.ageless() == e })
 }
 
-// drop takes e off, wherever it is.
+// drop removes e, whether it is on the agenda or held.
 func (w *World[S, M]) drop(e event) {
 	if i := w.agenda.index(e); i >= 0 {
 		w.remove(i)
@@ -166,5 +164,5 @@ func (w *World[S, M]) drop(e event) {
 	}
 }
 
-// Cut tells whether the processes are cut in two sides.
+// Cut reports whether the processes are cut into two sides.
 func (w *World[S, M]) Cut() bool { return w.fate.isCut }

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// chain hands a message from rank to rank. It survives no crash.
+// chain passes a message from rank to rank. It survives no crash.
 type chain struct{ p protocol.Rank }
 
 type link struct {

@@ -13,62 +13,51 @@ import (
 
 // Exhaustive exploration, with a reduction that keeps every end of a run.
 //
-// The idea. A process touches its own state, the heads of the channels to it
-// and the tails of the channels from it. Two transitions of different processes
-// therefore commute: the only place they share is a channel, where one appends
-// and the other takes what is already there. What another process can notice is
-// a Send alone. So let a *stretch* of a process be what it does up to its next
-// Send: receives, notices, and calls of Next that rest, deliver, work or end.
+// The idea. A process touches its own state, the heads of the channels to it and the tails of the channels
+// from it. Two transitions of different processes therefore commute: the only place they share is a channel,
+// where one appends and the other takes what is already there. Another process can notice only a Send. So let
+// a *stretch* of a process be what it does up to its next Send: receives, notices, and calls of Next that
+// rest, deliver, work or end.
 //
-// Claim: every run has the same end as one in which each process's stretch is
-// contiguous and right before the Send that closes it, or, for the last one,
-// before time passes or the run ends.
-// Proof: take a transition t of process i that is no Send, followed by a
-// transition u of another process. t·u has the same effect as u·t: u needs
-// nothing that t makes (t appends to no channel), and t finds after u what it
-// found before: its state, and the messages it takes, since others only append
-// (with Reorder, take from elsewhere). Swapping such pairs moves every stretch
-// right up to its Send; and nothing ends up behind the passing of time, since
-// the last stretches go before it. That messages to processes that are Done
-// vanish does not matter: nobody takes them from the channel either.
+// Claim: every run has the same end as one in which each process's stretch is contiguous and right before the
+// Send that closes it, or, for the last one, before time passes or the run ends.
+// Proof: take a transition t of process i that is no Send, followed by a transition u of another process. t·u
+// has the same effect as u·t: u needs nothing that t makes (t appends to no channel), and t finds after u
+// what it found before: its state, and the messages it takes, since others only append (with Reorder, take
+// from elsewhere). Swapping such pairs moves every stretch right up to its Send; and nothing ends up behind
+// the passing of time, since the last stretches go before it. Messages to processes that are Done vanish,
+// which does not matter: no process takes them from the channel either.
 //
-// So a state is left in two ways only: one process makes a whole stretch and
-// its Send; or all make a stretch without a Send at whose end nothing is left
-// to do, and time passes or the run ends. Within a stretch all orders of
-// arrivals and calls of Next are tried. Stretches depend on one process's view
-// alone (its state, the channels to it, the time, who is dead), so they are
-// computed once per view, and states that were seen are not explored again.
+// So a state is left in two ways only: one process makes a whole stretch and its Send; or all make a stretch
+// without a Send at whose end nothing is left to do, and time passes or the run ends. Within a stretch all
+// orders of arrivals and calls of Next are tried. A stretch depends only on one process's view (its state,
+// the channels to it, the time, which processes are dead), so stretches are computed once per view, and
+// states that were seen are not explored again.
 //
-// What a state is. How often a process has sent decides nothing that can come,
-// and a Check sees only whether it has sent at all; so states that differ in
-// the count are one. With Config.Cumulative, so are states whose channels hold
-// different messages that do the same (effect.go). What all processes may end
-// their last stretches with is settled once for every combination of what each
-// may choose from, not once for every state (settle).
+// What a state is. How often a process has sent decides nothing that can come, and a Check sees only whether
+// it has sent at all; so states that differ in the count are one. With Config.Cumulative, so are states whose
+// channels hold different messages with the same effect (effect.go). The ends of the processes' last
+// stretches are settled once for every combination of what each may choose from, not once for every state
+// (settle).
 //
-// Crashes. A crash of i commutes with everything others do: they notice that i
-// sends no more, not when it stopped. So a crash is moved right, too: to where
-// time passes or the run ends, cutting i's last stretch at any point. Points
-// that differ in nothing the caller sees (what was delivered, sent and reached:
-// the state of the dead is not shown) count as one, which leaves those around
-// a Deliver. With Detect others do notice; then a crash is a way to leave a
-// state like a Send. What a crash takes with it: loss.go.
+// Crashes. A crash of i commutes with everything others do: they notice that i sends no more, not when it
+// stopped. So a crash is moved right, too: to where time passes or the run ends, cutting i's last stretch at
+// any point. Points that differ in nothing the caller sees (what was delivered, sent and reached: the state
+// of a dead process is not shown) count as one, which leaves those around a Deliver. With Detect others do
+// notice; then a crash is a way to leave a state like a Send. What a crash takes with it: loss.go.
 //
-// Time. With EagerTimers time may pass anywhere, and what happens after it
-// happens at another time: stretches cannot be moved over it. So before it
-// passes, every process makes any part of a stretch.
+// Time. With EagerTimers time may pass anywhere, and what happens after it happens at another time: stretches
+// cannot be moved over it. So before it passes, every process makes any part of a stretch.
 //
-// Step would have to be asked in states that are skipped; it is refused.
+// Step would have to be called in states that are skipped, so it is refused.
 //
-// A run that does not end comes back to a state it was in, or has a path
-// without end. The first is found when a state is met again on the path that
-// led from it: between the two nothing but sends happened, which can happen
-// again and again. The second is found by Config.StepsMax, and so is a process
-// that never rests within one stretch.
+// A run that does not end either comes back to a state it was in, or has an endless path. The first is found
+// when a state is met again on the path that led from it: between the two only sends happened, which can
+// happen again and again. The second is found by Config.StepsMax, and so is a process that never rests within
+// one stretch.
 
-// Exhaustive explores every schedule of cfg; search.go does so where more than
-// crashes befalls processes. The error is a mistake in cfg,
-// Report.First, or ErrIncomplete.
+// Exhaustive explores every schedule of cfg; search.go does the work where there are other faults than
+// crashes. The error is a mistake in cfg, Report.First, or ErrIncomplete.
 func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 	if err := cfg.validate(); err != nil {
 		return Report{}, err
@@ -97,10 +86,10 @@ func Exhaustive[S, M any](cfg Config[S, M]) (Report, error) {
 	})
 }
 
-// exploration is what Exhaustive has in both of its ways.
+// exploration is what both ways of Exhaustive share.
 type exploration[S, M any] struct {
 	cfg     *Config[S, M]
-	w       *World[S, M] // for Vary, and for telling violations
+	w       *World[S, M] // for Vary, and for shortening violations
 	prelude []uint64     // choices of Vary
 	seen    map[fingerprint]visit
 	ends    map[fingerprint]bool
@@ -112,8 +101,8 @@ func newExploration[S, M any](cfg *Config[S, M]) exploration[S, M] {
 	return exploration[S, M]{cfg: cfg, w: newWorld(cfg), seen: map[fingerprint]visit{}, ends: map[fingerprint]bool{}}
 }
 
-// setups explores every setup; explore returns the number of ways to an end. A panic of the protocol or of a check is a
-// violation, and the path tells where.
+// setups explores every setup; explore returns the number of ways to an end. A panic of the protocol or of a
+// check is a violation, which the path identifies.
 func (x *exploration[S, M]) setups(explore func() (ways uint64), violated func(panicked error)) (Report, error) {
 	begin := time.Now()
 	one := func() {
@@ -139,7 +128,7 @@ func (x *exploration[S, M]) setups(explore func() (ways uint64), violated func(p
 	return x.report, x.err
 }
 
-// explorable refuses what the reduction does not keep.
+// explorable rejects configurations that the reduction cannot handle.
 func explorable[S, M any](cfg *Config[S, M]) error {
 	switch {
 	case cfg.Step != nil:
@@ -160,7 +149,7 @@ type explorer[S, M any] struct {
 	settlings map[fingerprint]uint64     // what was settled, and the paths from there to an end
 	path      []leg[S, M]
 	depth     int          // transitions of path
-	current   *point[S, M] // what is being tried, should it panic
+	current   *point[S, M] // what is being tried, in case it panics
 }
 
 // visit is what is known of a state.
@@ -180,12 +169,11 @@ type closing uint8
 const (
 	bySend closing = iota
 	byCrash
-	byNothing // the process came to rest, or was interrupted by time
+	byNothing // the process came to rest, or time interrupted it
 	byTime    // time passes; no stretch
 )
 
-// explore visits what can come after g and returns the number of paths to an
-// end.
+// explore visits what can come after g and returns the number of paths to an end.
 func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
 	key := g.print()
 	if v, ok := x.seen[key]; ok {
@@ -230,8 +218,8 @@ func (x *explorer[S, M]) explore(g *node[S, M]) uint64 {
 	return ways
 }
 
-// recurs ends the exploration: the path has come back to the state it had
-// after so many legs. Going around often enough shows it in a run.
+// recurs ends the exploration: the path has come back to the state it had after the given number of legs.
+// Repeating the loop until StepsMax shows it in a run.
 func (x *explorer[S, M]) recurs(legs int) {
 	for i := legs; x.depth <= x.cfg.stepsMax(); i++ {
 		x.push(x.path[i])
@@ -239,7 +227,7 @@ func (x *explorer[S, M]) recurs(legs int) {
 	x.violated(fmt.Errorf("%w: the same state again and again", ErrLivelock))
 }
 
-// follow explores what comes after one leg.
+// follow explores what comes after a leg.
 func (x *explorer[S, M]) follow(l leg[S, M], to *node[S, M]) uint64 {
 	x.report.Transitions++
 	x.push(l)
@@ -267,9 +255,8 @@ func (l leg[S, M]) steps() int {
 	return l.end.depth + 1
 }
 
-// settle lets all processes end their stretches without a Send, each in every
-// way, and then time pass or the run end. Most states differ only in what led
-// to them from others that were settled.
+// settle lets all processes end their stretches without a Send, each in every way, and then time pass or the
+// run end. Most states differ from others that were settled only in what led to them.
 func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M]) uint64 {
 	key := fingerprint{uint64(g.now), uint64(g.crashes)}
 	for r, p := range g.procs {
@@ -294,8 +281,7 @@ func (x *explorer[S, M]) settle(g *node[S, M], all []*stretches[S, M]) uint64 {
 	return ways
 }
 
-// doomed lists the sets of processes that may crash before time passes, a bit
-// per rank.
+// doomed lists the sets of processes that may crash before time passes, a bit per rank.
 func (x *explorer[S, M]) doomed(g *node[S, M]) []uint64 {
 	sets := []uint64{0}
 	if x.cfg.Detect {
@@ -314,8 +300,8 @@ func (x *explorer[S, M]) doomed(g *node[S, M]) []uint64 {
 	return sets
 }
 
-// settleFrom does so for the processes from r on. It changes g and changes it
-// back: most of what it tries leads to an end that is known.
+// settleFrom settles the processes from r on. It changes g and changes it back: most of what it tries leads
+// to an end that is known.
 func (x *explorer[S, M]) settleFrom(g *node[S, M], all []*stretches[S, M], doomed uint64, r int) uint64 {
 	if r == len(all) {
 		return x.settled(g)
@@ -355,7 +341,7 @@ func (x *explorer[S, M]) settleFrom(g *node[S, M], all []*stretches[S, M], doome
 	return ways
 }
 
-// stops are where a process may be when time passes.
+// stops returns the points where a process may be when time passes.
 func (x *explorer[S, M]) stops(s *stretches[S, M]) []*point[S, M] {
 	if x.cfg.EagerTimers {
 		return s.points
@@ -413,7 +399,7 @@ func (x *explorer[S, M]) end(g *node[S, M]) uint64 {
 	return 1
 }
 
-// atRest tells whether nothing can happen in g, where nobody waits.
+// atRest reports whether nothing can happen in g, where no process waits.
 func (x *explorer[S, M]) atRest(g *node[S, M]) bool {
 	for r := range g.procs {
 		if x.quiet(g, r) {
@@ -437,7 +423,7 @@ func (x *exploration[S, M]) tooMany() error {
 	return fmt.Errorf("chaos: %w: more than %d states", ErrIncomplete, x.cfg.statesMax())
 }
 
-// Add adds what was explored elsewhere.
+// Add adds the report of another exploration.
 func (r *Report) Add(one Report) {
 	r.Schedules = saturating(r.Schedules, one.Schedules)
 	r.States, r.Transitions = r.States+one.States, r.Transitions+one.Transitions

@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// randomWorld draws a small world with a machine made by chance.
+// randomWorld draws a small world with a random machine.
 func randomWorld(r *rand.Rand) Config[tableState, uint8] {
 	kinds := []protocol.Kind{
 		protocol.Send, protocol.Send, protocol.Send, protocol.Idle, protocol.Deliver,
@@ -51,8 +51,8 @@ func describe(cfg Config[tableState, uint8]) string {
 		cfg.P, cfg.Crashes, cfg.LossyCrashes, cfg.Detect, cfg.Cumulative, cfg.Reorder, cfg.EagerTimers, cfg.Failed, len(cfg.Inputs))
 }
 
-// The reduction loses no end of a run and invents none: on random machines it
-// finds exactly those that trying every interleaving finds.
+// The reduction loses no end of a run and invents none: on random machines it finds exactly the ends that
+// trying every interleaving finds.
 func TestExhaustiveFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 	cases, naiveStates, states := 0, 0, uint64(0)
 	options := map[string]int{}
@@ -110,7 +110,7 @@ func difference(got, want map[string]bool) string {
 	return s
 }
 
-// Whatever end is forbidden, Exhaustive finds a run to it that replays.
+// Whatever end Check forbids, Exhaustive finds a run to it that replays.
 func TestExhaustiveFindsARunToAnyForbiddenEnd(t *testing.T) {
 	for seed := range extent.Of(t, uint64(100), 300) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -142,7 +142,7 @@ func TestExhaustiveFindsARunToAnyForbiddenEnd(t *testing.T) {
 	}
 }
 
-// A state with references, told apart and copied by its methods.
+// listState is a state with references, which its methods copy and compare.
 type listState struct {
 	heard []protocol.Rank // in the order of their greetings
 	count *int            // how many
@@ -161,7 +161,7 @@ func (s *listState) Fingerprint() [2]uint64 {
 	return [2]uint64{f, f}
 }
 
-// listener hears p1 and p2 greet, in either order.
+// listener hears greetings from p1 and p2, in either order.
 type listener struct{}
 
 func (listener) Init(s *listState, self protocol.Rank, _ uint64) {
@@ -221,8 +221,8 @@ func TestTooManyStatesAreAnAnswerNotASilence(t *testing.T) {
 	}
 }
 
-// Two processes that send each other one message: either may be first, and
-// either may look into its mail before it sends or after.
+// Two processes send each other one message: either may send first, and either may receive before it sends or
+// after.
 func TestExhaustiveCountsPaths(t *testing.T) {
 	greet := toy{next: func(s *toyState, _ protocol.Time) protocol.Action[string] { return once(s, send(1-s.self, "hi")) }}
 	report, err := Exhaustive(toyConfig{Protocol: greet, P: 2, Check: nothing[toyState, string]})

@@ -6,52 +6,51 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// What befalls processes beyond messages and crashes: what the dead leave,
-// lives after the first, fencing, suspicion. Cuts: cut.go. When it comes:
-// whim.go.
+// The faults of processes beyond messages and crashes: the records that crashed processes leave, lives after
+// the first, fencing, suspicion. Cuts: cut.go. When faults come: whim.go.
 
-// fate is the part of a world that keeps it.
+// fate is the part of a world that keeps track of faults.
 type fate[M any] struct {
 	deaths []uint32    // of each rank, so far
-	told   []uint32    // [to·P + of]: those that to has been told
-	left   [][]left[M] // by each rank, a life each
+	told   []uint32    // [to·P + of]: crashes of a process that to was notified of
+	left   [][]left[M] // by rank, one per life
 	side   []bool      // of the cut, by rank
 	frozen []bool      // by rank
 	late   []bool      // by rank: it has not begun
-	placed []placement // what will be something that can happen
-	menu   []event     // for advanceFreely
+	placed []placement // events that become possible later
+	menu   []event     // scratch memory for lists of events
 	claims []claim
 
 	p         int
 	effects   int // of all
-	crashes   int // that were placed or, when free, have come; none by fencing
+	crashes   int // placed or, when free, come; without those by fencing
 	restarts  int // likewise
 	suspected int // wrongly
 	cuts      int
-	blows     int  // all of these that have come
-	doubts    int  // suspicions that were told, for whatever reason
+	blows     int  // all faults that have come
+	doubts    int  // suspicions notified, for whatever reason
 	parted    int  // cuts that have come
 	awaited   int  // processes that have not begun
-	belated   int  // and those that had not at first
-	waits     int  // times that time has passed while there are such
+	belated   int  // processes that had not begun at first
+	waits     int  // times that time has passed while any is awaited
 	ticks     int  // times that time has passed since the cut
 	isCut     bool // now
 	oneWay    bool // the cut: the second side hears the first
 	free      bool // whims may come at any moment; see whim.go
 	settled   bool // there are no more faults; see freeze.go
-	sure      bool // there was no doubt before
-	found     bool // who stands still is found dead
-	loud      bool // the last transition was one that others may notice
+	sure      bool // when faults ended, no process had been suspected, cut off or late
+	found     bool // frozen processes are found dead
+	loud      bool // the last transition was one that other processes may notice
 }
 
-// left is what one life of a process left.
+// left is the record that one life of a process left.
 type left[M any] struct {
 	msg   M
 	ok    bool
 	print fingerprint
 }
 
-// claim is what somebody said a key's value is.
+// claim is a claim that a key has a value.
 type claim struct{ key, value uint64 }
 
 func newFate[S, M any](cfg *Config[S, M]) (f fate[M]) {
@@ -87,7 +86,7 @@ func (f *fate[M]) reset() {
 	*f = fate[M]{deaths: f.deaths, told: f.told, left: f.left, side: f.side, frozen: f.frozen, late: f.late, placed: f.placed[:0], menu: f.menu, claims: f.claims[:0], p: f.p}
 }
 
-// resize makes it that of p processes, at most as many as there were first.
+// resize makes it the fate of p processes, at most as many as there were first.
 func (f *fate[M]) resize(p int) {
 	f.p, f.deaths = p, f.deaths[:p]
 	if f.told != nil {
@@ -107,7 +106,7 @@ func (f *fate[M]) resize(p int) {
 	}
 }
 
-// bury notes a death of r.
+// bury records a crash of r.
 func (f *fate[M]) bury(r int, testament left[M]) {
 	f.deaths[r]++
 	if f.left != nil {
@@ -115,10 +114,10 @@ func (f *fate[M]) bury(r int, testament left[M]) {
 	}
 }
 
-// untold is how many deaths of a rank to has not been told.
+// untold is the number of crashes of a process that to has not been notified of.
 func (f *fate[M]) untold(to, of int) uint32 { return f.deaths[of] - f.told[to*f.p+of] }
 
-// testament is what p leaves if it dies now.
+// testament is the record that p leaves if it crashes now.
 func (w *World[S, M]) testament(p *proc[S, M]) (l left[M]) {
 	if w.cfg.Testament != nil {
 		l.msg, l.ok = w.cfg.Testament(&p.state)
@@ -126,8 +125,8 @@ func (w *World[S, M]) testament(p *proc[S, M]) (l left[M]) {
 	return l
 }
 
-// tell tells a process of the oldest death of another that it has not been told
-// of, and first what that one left.
+// tell notifies a process of the oldest crash of another that it does not know of, after handing it the
+// record that the crashed life left.
 func (w *World[S, M]) tell(p *proc[S, M], e event) protocol.Notice {
 	at, from := e.at(), e.from()
 	told := &w.fate.told[at*w.p+from]
@@ -144,7 +143,7 @@ func (w *World[S, M]) tell(p *proc[S, M], e event) protocol.Notice {
 	return protocol.Notice{Kind: protocol.Death, Rank: protocol.Rank(from), Value: uint64(*told)}
 }
 
-// doubt is the suspicion of a process: of its last life, or late, of one before.
+// doubt is the notice to suspect a process: in its latest life or, late, in an earlier one.
 func (w *World[S, M]) doubt(e event) protocol.Notice {
 	w.fate.doubts++
 	if e.kind() == suspicion {
@@ -155,13 +154,13 @@ func (w *World[S, M]) doubt(e event) protocol.Notice {
 	}
 	last := int(w.procs[e.from()].number)
 	life := last
-	if !w.Frozen(protocol.Rank(e.from())) { // who stands still is, in this life
+	if !w.Frozen(protocol.Rank(e.from())) { // a frozen process is suspected in its latest life
 		life -= w.choices.Choose(last)
 	}
 	return protocol.Notice{Kind: protocol.Suspect, Rank: protocol.Rank(e.from()), Value: uint64(life)}
 }
 
-// fence lets the agent of a process that at wants dead kill it.
+// fence lets the agent of the process that at asks to kill kill it.
 func (w *World[S, M]) fence(at int, m M) {
 	if w.cfg.Fence == nil {
 		return
@@ -184,7 +183,7 @@ func (w *World[S, M]) fence(at int, m M) {
 	}
 }
 
-// unfence drops what was to kill r.
+// unfence drops the pending fencing of r.
 func (w *World[S, M]) unfence(r int) {
 	if w.cfg.Fence == nil {
 		return
@@ -196,7 +195,7 @@ func (w *World[S, M]) unfence(r int) {
 	}
 }
 
-// restart lets r live again. What it was to be handed before is lost.
+// restart starts r's next life. The inputs that r was not handed are lost.
 func (w *World[S, M]) restart(p *proc[S, M], r int) {
 	if w.fate.free {
 		w.fate.restarts++
@@ -220,7 +219,7 @@ func (w *World[S, M]) restart(p *proc[S, M], r int) {
 	w.placeNextCrash(p, r)
 }
 
-// tellAnew lets a new life of r be told of all deaths of others.
+// tellAnew lets a new life of r be notified of all crashes of others.
 func (w *World[S, M]) tellAnew(r int) {
 	for of := range w.procs {
 		w.fate.told[r*w.p+of] = 0
@@ -233,7 +232,7 @@ func (w *World[S, M]) tellAnew(r int) {
 	}
 }
 
-// hear notes what a message claims.
+// hear records what a message claims.
 func (w *World[S, M]) hear(at int, m M) {
 	key, value, ok := w.cfg.Claim(m)
 	if !ok {
@@ -250,7 +249,7 @@ func (w *World[S, M]) hear(at int, m M) {
 	w.fate.claims = append(w.fate.claims, claim{key, value})
 }
 
-// witness asks what is wrong with what at has just delivered.
+// witness checks what at has just delivered.
 func (w *World[S, M]) witness(at int) {
 	if w.cfg.Witness == nil {
 		return
@@ -261,19 +260,17 @@ func (w *World[S, M]) witness(at int) {
 	}
 }
 
-// Life is the number of rank's life, from 1.
+// Life returns the number of rank's life, from 1.
 func (w *World[S, M]) Life(rank protocol.Rank) uint32 { return w.procs[rank].number }
 
-// Told tells whether to knows from the detector that rank died in its life so
-// numbered.
+// Told reports whether to knows from the detector that rank crashed in the given life.
 func (w *World[S, M]) Told(to, rank protocol.Rank, life uint32) bool {
 	return w.fate.told != nil && w.fate.told[int(to)*w.p+int(rank)] >= life
 }
 
-// Doubts is how many suspicions were told, because of a cut or for no reason,
-// and Cuts how many cuts there were. Exhaustive takes runs that differ in
-// nothing but such a number for the same, unless one of them is 0.
+// Doubts returns how many suspicions were notified, because of a cut or for no reason. Exhaustive treats runs
+// that differ only in this number, or in Cuts, as the same, unless one of the numbers is 0.
 func (w *World[S, M]) Doubts() int { return w.fate.doubts }
 
-// Cuts is how many cuts there were.
+// Cuts returns how many cuts there were.
 func (w *World[S, M]) Cuts() int { return w.fate.parted }

@@ -10,11 +10,10 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Toys for what befalls processes: each has a mistake that only one kind of
-// event, at one kind of moment, brings to light.
+// Toys for faults: each has a mistake that only one kind of event, at one kind of moment, reveals.
 
-// heir: p1 delivers what p0 left, which is what p0 had come to. Nothing left is
-// only found if p0 dies before its first step, «b» only between its last two.
+// heir: p1 delivers the record that p0 left, which says how far p0 had come. That p0 left nothing is found
+// only if p0 crashes before its first step, "b" only if p0 crashes between its last two.
 func heir(bad string) toyConfig {
 	return toyConfig{
 		P: 2, Crashes: 1, Detect: true, MayCrash: func(r protocol.Rank) bool { return r == 0 },
@@ -44,8 +43,8 @@ func heir(bad string) toyConfig {
 	}
 }
 
-// returner: p0 sends its life to p1 and crashes; p1 delivers what it hears and
-// is told of deaths.
+// returner: p0 sends the number of its life to p1 and crashes; p1 delivers what it hears and the crashes that
+// it is notified of.
 func returner(lives int, bad ...string) toyConfig {
 	return toyConfig{
 		P: 2, Crashes: lives - 1, Restarts: lives - 1, Detect: true, MayCrash: func(r protocol.Rank) bool { return r == 0 },
@@ -85,16 +84,15 @@ func returner(lives int, bad ...string) toyConfig {
 	}
 }
 
-// parted: p0 asks p1 and gives up when it has waited, which it only does when
-// a cut holds up the question or the answer, and then is not told otherwise.
+// parted: p0 sends p1 a question and gives up after a time-out, which happens only when a cut holds up the
+// question or the answer.
 func parted() toyConfig {
 	cfg := premature()
 	cfg.EagerTimers, cfg.Cuts = false, 1
 	return cfg
 }
 
-// doubtful: p1 delivers on a suspicion that comes after the message and before
-// it has been asked.
+// doubtful: p1 delivers on a suspicion that comes after the message and before the next call of Next.
 func doubtful() toyConfig {
 	return toyConfig{
 		P: 2, Suspicions: 1,
@@ -121,8 +119,8 @@ func doubtful() toyConfig {
 	}
 }
 
-// killer: p0 has p1 killed, and p2 delivers who died. That p1 has delivered
-// before depends on the moment.
+// killer: p0 has p1 killed, and p2 delivers that p1 is dead. Whether p1 has delivered before depends on the
+// moment.
 func killer() toyConfig {
 	return toyConfig{
 		P: 3, Detect: true,
@@ -159,8 +157,8 @@ func TestWhatBefallsProcessesIsFound(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cfg    toyConfig
-		runs   int // in which Random finds it, whatever the seed
-		delays int // with which DelayBounded does
+		runs   int // within which Random finds it, whatever the seed
+		delays int // with which DelayBounded finds it
 	}{
 		{"a testament of the first step", heir("a"), 500, 1},
 		{"a testament of the second step", heir("b"), 500, 1},
@@ -200,7 +198,7 @@ func TestWhatBefallsProcessesIsFound(t *testing.T) {
 	}
 }
 
-// Without what they need, the same mistakes do not show.
+// Without the conditions they need, the same mistakes do not show.
 func TestWhatBefallsProcessesNeedsItsConditions(t *testing.T) {
 	uncut, sure, mortal, unread := parted(), doubtful(), returner(2, "11", "21", "12"), heir("a")
 	uncut.Cuts, sure.Suspicions, mortal.Restarts, unread.Testament = 0, 0, 0, nil
@@ -214,8 +212,7 @@ func TestWhatBefallsProcessesNeedsItsConditions(t *testing.T) {
 	}
 }
 
-// A cut heals before the run ends, and then all that waited arrives; one that
-// stays is seen by Check.
+// A cut heals before the run ends, and then everything that waited arrives. Check sees a cut that stays.
 func TestCutsHealOrStay(t *testing.T) {
 	cfg := toyConfig{
 		P: 3, Cuts: 1, DetectCuts: true,
@@ -257,7 +254,7 @@ func TestCutsHealOrStay(t *testing.T) {
 	}
 }
 
-// Who is cut off from the agent that is to kill it lives until the cut heals.
+// A process that is cut off from the one that has it killed lives until the cut heals.
 func TestFencingWaitsAtACut(t *testing.T) {
 	cfg := killer()
 	cfg.Cuts, cfg.CutsStay = 1, true
@@ -277,7 +274,7 @@ func TestFencingWaitsAtACut(t *testing.T) {
 	}
 }
 
-// Witness is asked at each delivery, and sees what the others have not done yet.
+// Witness is called at each delivery, before the other processes take further steps.
 func TestWitnessSeesTheMomentOfDelivery(t *testing.T) {
 	cfg := toyConfig{
 		P: 2,
@@ -308,8 +305,8 @@ func TestWitnessSeesTheMomentOfDelivery(t *testing.T) {
 	}
 }
 
-// What two processes say of the same thing must agree, also if one is dead by
-// then: p0 and p1 each say who leads, which depends on whom p1 has heard.
+// What two processes say of the same thing must agree, even if one has crashed since: p0 and p1 each say
+// which process leads, and p1's answer depends on whether it has heard p0.
 func TestContradictionsAreFound(t *testing.T) {
 	cfg := toyConfig{
 		P: 2, Crashes: 1,

@@ -6,9 +6,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// flood is the broadcast the tests run: who gets the message for the first
-// time delivers it and sends it to the sends processes after it on the ring.
-// With planted mistakes it is what the tests must find.
+// flood is the broadcast that the tests run: a process that gets the message for the first time delivers it
+// and sends it to the next sends processes on the ring. With planted mistakes it is what the tests must find.
 type flood struct {
 	p, sends int
 	bug      bug
@@ -61,8 +60,7 @@ func (f flood) Next(s *floodState, _ protocol.Time) protocol.Action[wave] {
 	return protocol.Action[wave]{Kind: protocol.Idle}
 }
 
-// reliable demands that every live process delivers exactly once, if anybody
-// that lives or has crashed delivered.
+// reliable demands that every live process delivers exactly once if any process, live or crashed, delivered.
 func reliable[S, M any](w *World[S, M]) error {
 	someone := false
 	for r := range protocol.Rank(w.P()) {

@@ -2,10 +2,10 @@ package chaos
 
 import "slices"
 
-// Worlds as states: copied, and told apart by their fingerprints.
+// Worlds as states: copied, and distinguished by their fingerprints.
 
-// become makes w a copy of another world of the same configuration. States are
-// shared: a snapshot copies one before it changes it.
+// become makes w a copy of another world of the same configuration. The two share states: a snapshot copies a
+// state before it changes it.
 func (w *World[S, M]) become(from *World[S, M]) {
 	w.setup.Protocol, w.setup.Seed, w.setup.Inputs = from.setup.Protocol, from.setup.Seed, from.setup.Inputs
 	w.setup.Faults = from.setup.Faults
@@ -40,8 +40,8 @@ func (f *fate[M]) become(from *fate[M]) {
 	}
 }
 
-// fingerprint is that of everything that decides what can come, and everything
-// a Check may look at. In order: so does the age of what can happen.
+// fingerprint covers everything that decides what can come, and everything a Check may look at; if inOrder,
+// the age of what can happen, too.
 func (w *World[S, M]) fingerprint(inOrder bool) fingerprint {
 	f := fingerprint{uint64(w.now), uint64(w.crashes)}
 	f = f.with(uint64(w.fate.crashes)<<48 | uint64(w.fate.restarts)<<32 | uint64(w.fate.suspected)<<16 | uint64(w.fate.cuts))
@@ -60,7 +60,7 @@ func (w *World[S, M]) fingerprint(inOrder bool) fingerprint {
 		f = f.with(2)
 	}
 	claims := uint64(0)
-	for _, c := range w.fate.claims { // in whatever order
+	for _, c := range w.fate.claims { // in any order
 		claims += mix(mix(c.key) ^ c.value)
 	}
 	f = f.with(claims)
@@ -75,7 +75,7 @@ func (w *World[S, M]) fingerprint(inOrder bool) fingerprint {
 	return w.signEvents(w.signLeft(f), inOrder)
 }
 
-// sign is the fingerprint of one process.
+// sign returns the fingerprint of one process.
 func (w *World[S, M]) sign(r int) fingerprint {
 	p := &w.procs[r]
 	if p.signed {
@@ -88,7 +88,7 @@ func (w *World[S, M]) sign(r int) fingerprint {
 		}
 	}
 	f := fingerprint{uint64(r), uint64(p.number)<<32 | uint64(p.rest)<<16 | uint64(p.life)<<8 | flags}
-	if p.life == alive { // the dead have no state
+	if p.life == alive { // a dead process has no state
 		f = f.and(printOf(&p.state)).with(uint64(w.setup.nextInput(p.input, r)))
 		if p.rest == Waiting {
 			f = f.with(uint64(p.until))
@@ -107,7 +107,7 @@ func (w *World[S, M]) sign(r int) fingerprint {
 	return p.print
 }
 
-// sign is the fingerprint of a channel's content.
+// sign returns the fingerprint of a channel's content.
 func (ch *channel[M]) sign() fingerprint {
 	if !ch.signed {
 		f := fingerprint{uint64(ch.len()), 0}
@@ -119,7 +119,7 @@ func (ch *channel[M]) sign() fingerprint {
 	return ch.print
 }
 
-// signLeft adds what the dead left and somebody may still be told.
+// signLeft adds the records of crashes of which some process may still be notified.
 func (w *World[S, M]) signLeft(f fingerprint) fingerprint {
 	for of, lives := range w.fate.left {
 		for life := range lives {
@@ -139,7 +139,7 @@ func (w *World[S, M]) signLeft(f fingerprint) fingerprint {
 	return f
 }
 
-// mayRead tells whether somebody may still be told of that death.
+// mayRead reports whether some process may still be notified of that crash.
 func (w *World[S, M]) mayRead(of, life int) bool {
 	if w.fate.told == nil {
 		return false
@@ -155,7 +155,7 @@ func (w *World[S, M]) mayRead(of, life int) bool {
 	return false
 }
 
-// signEvents adds the events that nothing else tells of; in order: all.
+// signEvents adds the events that nothing else implies; if inOrder, all of them.
 func (w *World[S, M]) signEvents(f fingerprint, inOrder bool) fingerprint {
 	list := w.fate.menu[:0]
 	for _, e := range w.agenda.events {

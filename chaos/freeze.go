@@ -7,12 +7,11 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A freeze is where the faults of a run end, and where it shows that the rest of the
-// group makes progress: eventually everything works that can, and who does not work is
-// not waited for (TigerBeetle's liveness mode). What is to happen at a process that
-// stands still, and what it has sent, waits; the latter until the process dies.
+// A freeze ends the faults of a run and tests that the rest of the group makes progress: eventually
+// everything that can work works, and does not wait for what does not (TigerBeetle's liveness mode). Events
+// at a frozen process, and the messages it has sent, wait; the messages wait until the process crashes.
 
-// freeze ends the faults and lets some processes stand still.
+// freeze ends the faults and freezes some processes.
 func (w *World[S, M]) freeze() {
 	w.heal()
 	for w.beginNext() {
@@ -47,8 +46,8 @@ func (w *World[S, M]) freeze() {
 	}
 }
 
-// chooseFrozen draws who stands still, and whether they will be found dead. One process
-// that may crash goes on.
+// chooseFrozen draws which processes freeze, and whether they will be found dead. At least one process that
+// may crash continues.
 func (w *World[S, M]) chooseFrozen() (dead bool) {
 	var may []int
 	for r := range w.procs {
@@ -64,7 +63,7 @@ func (w *World[S, M]) chooseFrozen() (dead bool) {
 	return w.cfg.Without == nil || !w.cfg.Without(w, w.fate.frozen) || w.choices.Choose(2) == 1
 }
 
-// holdFrozen holds back what was to happen at those who stand still.
+// holdFrozen holds back the events at frozen processes.
 func (w *World[S, M]) holdFrozen() {
 	w.hold(w.stands)
 	for r, frozen := range w.fate.frozen {
@@ -77,7 +76,7 @@ func (w *World[S, M]) holdFrozen() {
 	}
 }
 
-// stands reports whether e waits for a process that stands still or has yet to begin. Agents never do.
+// stands reports whether e waits for a process that is frozen or has yet to begin. Agents are never frozen.
 func (w *World[S, M]) stands(e event) bool {
 	switch e.kind() {
 	case receive, heard:
@@ -91,7 +90,7 @@ func (w *World[S, M]) stands(e event) bool {
 // still reports whether r takes no steps.
 func (w *World[S, M]) still(r int) bool { return w.Frozen(protocol.Rank(r)) || w.isLate(r) }
 
-// thaw lets what r, now dead, has sent arrive, if it stood still.
+// thaw releases what r, now dead, has sent, if r was frozen.
 func (w *World[S, M]) thaw(r int) {
 	if !w.Frozen(protocol.Rank(r)) {
 		return
@@ -100,7 +99,7 @@ func (w *World[S, M]) thaw(r int) {
 	w.release()
 }
 
-// endless is the error of a run that takes too many steps.
+// endless returns the error of a run that takes too many steps.
 func (w *World[S, M]) endless() error {
 	if w.fate.settled {
 		return fmt.Errorf("%w: no end after %d steps, though there are no more faults", ErrStalled, w.steps)
@@ -108,12 +107,12 @@ func (w *World[S, M]) endless() error {
 	return fmt.Errorf("%w: no end after %d steps", ErrLivelock, w.steps)
 }
 
-// Frozen tells whether a process that is not dead stands still for ever.
+// Frozen reports whether a process is frozen forever and not dead.
 func (w *World[S, M]) Frozen(r protocol.Rank) bool { return w.fate.settled && w.fate.frozen[r] }
 
-// Found tells whether those who stand still are found dead, or only suspected.
+// Found reports whether the frozen processes are found dead; otherwise they are only suspected.
 func (w *World[S, M]) Found() bool { return w.fate.found }
 
-// Settled tells whether there are no more faults, and sure whether until then nobody had
-// reason to suspect a live process.
+// Settled reports whether all faults have ended, and as sure whether until then no process had reason to
+// suspect a live one.
 func (w *World[S, M]) Settled() (settled, sure bool) { return w.fate.settled, w.fate.sure }

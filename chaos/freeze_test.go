@@ -8,7 +8,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// counted has p0 send six messages to p1. Who is told of a suspicion or of a death notes it.
+// counted makes p0 send six messages to p1. A process that is notified of a suspicion or of a crash records
+// it.
 func counted() toyConfig {
 	return toyConfig{
 		P: 3, Frozen: 2, Detect: true,
@@ -39,7 +40,7 @@ func TestFrozenProcessesStandStill(t *testing.T) {
 				before = [3]int{}
 			}
 			for r := range protocol.Rank(3) {
-				stands := w.Frozen(r) || w.Frozen(0) && r == 1 // to whom nothing comes
+				stands := w.Frozen(r) || w.Frozen(0) && r == 1 // or nothing reaches it
 				if settled && stands && w.Alive(r) && w.State(r).step != before[r] {
 					return fmt.Errorf("p%d goes on", r)
 				}
@@ -85,7 +86,7 @@ func TestFrozenProcessesStandStill(t *testing.T) {
 	}
 }
 
-// Who waits for ever for one who stands still is found, by a seed that finds it again.
+// A process that waits forever for a frozen one is found, and the seed finds it again.
 func TestWaitingForTheFrozenIsNoProgress(t *testing.T) {
 	cfg := toyConfig{
 		P: 2, Frozen: 1, StepsMax: 200, Without: func(*toyWorld, []bool) bool { return true },
@@ -117,8 +118,8 @@ func TestWaitingForTheFrozenIsNoProgress(t *testing.T) {
 	}
 }
 
-// In a cut that is one-way those who hear nothing of the others are told to suspect them, and the
-// others are not: what they are sent arrives.
+// In a one-way cut, the processes that hear nothing of the others are notified to suspect them. The others
+// are not: what is sent to them arrives.
 func TestOneWayCutLetsOneSideHearTheOther(t *testing.T) {
 	cfg := counted()
 	cfg.P, cfg.Frozen, cfg.Cuts, cfg.CutsStay, cfg.DetectCuts = 2, 0, 1, true, true

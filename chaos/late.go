@@ -2,13 +2,13 @@ package chaos
 
 import "github.com/coppice-go/coppice/protocol"
 
-// A process that is late has not begun: nothing happens at it, and what is for it waits. The others hear of it when it begins, and it
-// of them, as processes do that find each other.
+// A late process has not begun: nothing happens at it, and what is for it waits. When it begins, the others
+// hear of it and it hears of them, as when real processes find each other.
 
-// waitsMax is how often time passes before one that is late begins at the latest.
+// waitsMax is how often time passes, at most, before a late process begins.
 const waitsMax = 16
 
-// chooseLate draws who begins late, and when.
+// chooseLate draws which processes begin late, and when.
 func (w *World[S, M]) chooseLate() {
 	for range w.choices.Choose(w.setup.Late + 1) {
 		r := w.choices.Choose(w.p)
@@ -31,7 +31,7 @@ func (w *World[S, M]) chooseLate() {
 // isLate reports whether r has yet to begin.
 func (w *World[S, M]) isLate(r int) bool { return w.fate.awaited > 0 && w.fate.late[r] }
 
-// Late is how many processes had not begun at first.
+// Late returns how many processes had not begun at first.
 func (w *World[S, M]) Late() int { return w.fate.belated }
 
 // Awaited reports whether r has yet to begin.
@@ -40,7 +40,7 @@ func (w *World[S, M]) Awaited(r protocol.Rank) bool { return w.isLate(int(r)) }
 // Awaits reports whether any process has yet to begin.
 func (w *World[S, M]) Awaits() bool { return w.fate.awaited > 0 }
 
-// begin has r begin, which is late.
+// begin lets r begin if it is late.
 func (w *World[S, M]) begin(r int) {
 	if !w.isLate(r) {
 		return
@@ -70,13 +70,13 @@ func (w *World[S, M]) begin(r int) {
 	}
 }
 
-// came takes note that one that was late is not any more.
+// came records that r is no longer late.
 func (w *World[S, M]) came(r int) {
 	w.fate.late[r] = false
 	w.fate.awaited--
 }
 
-// beginNext has the first begin that is late; false: none is.
+// beginNext lets the first late process begin. It returns false if there is none.
 func (w *World[S, M]) beginNext() bool {
 	for r := range w.procs {
 		if w.isLate(r) {
@@ -87,7 +87,7 @@ func (w *World[S, M]) beginNext() bool {
 	return false
 }
 
-// meet lets r hear of all others that have begun, and them of it.
+// meet lets r hear of all others that have begun, and them of r.
 func (w *World[S, M]) meet(r int) {
 	if w.setup.Late == 0 || w.isLate(r) || w.procs[r].rest == Done {
 		return
@@ -110,7 +110,7 @@ func (w *World[S, M]) hearsOf(at, of int) {
 	}
 }
 
-// unmeet drops what was to be heard of r, now dead.
+// unmeet drops the pending news of r, now dead.
 func (w *World[S, M]) unmeet(r int) {
 	if w.isLate(r) {
 		w.came(r)

@@ -4,17 +4,15 @@ import "slices"
 
 // What a lossy crash does to the channels, for Exhaustive.
 //
-// Without Detect a crash is moved right, to where time passes or the run ends,
-// and the loss with it: the messages that will be lost are received by nobody
-// in between, and those that survive arrive as before. Where time passes only
-// when nothing else can happen, the survivors have arrived by then: what is
-// left of the channel is what was lost. So a process may end a stretch with
-// messages left, if their senders crash. With EagerTimers some of what is left
-// may arrive later, and every cut is tried. With Detect the crash stays where
-// it is, and every cut of every channel is tried there.
+// Without Detect a crash is moved right, to where time passes or the run ends, and the loss with it: until
+// then no process receives the messages that will be lost, and the others arrive as before. Where time passes
+// only when nothing else can happen, the messages that survive have arrived by then: what is left of the
+// channel is what was lost. So a process may end a stretch with messages left, if their senders crash. With
+// EagerTimers some of what is left may arrive later, and every cut of the channel is tried. With Detect the
+// crash stays where it is, and every cut of every channel is tried there.
 
-// survivors lists what may be left of the inbox at the end of a stretch when
-// the doomed crash; nothing, if it is no end then.
+// survivors lists what may be left of the inbox at the end of a stretch when the doomed processes crash;
+// nothing if the stretch cannot end there.
 func (x *explorer[S, M]) survivors(end *point[S, M], doomed uint64) [][]queue[M] {
 	switch {
 	case x.cfg.EagerTimers && x.cfg.LossyCrashes:
@@ -29,12 +27,12 @@ func (x *explorer[S, M]) survivors(end *point[S, M], doomed uint64) [][]queue[M]
 		return [][]queue[M]{end.inbox}
 	case end.unread&^doomed != 0:
 		return nil
-	default: // all is read, or lost
+	default: // everything is read or lost
 		return [][]queue[M]{make([]queue[M], len(end.inbox))}
 	}
 }
 
-// cuts is the inboxes with every beginning of what is in from's channel.
+// cuts returns the inboxes with every prefix of what is in from's channel.
 func cuts[M any](inboxes [][]queue[M], from int) (all [][]queue[M]) {
 	for _, inbox := range inboxes {
 		for n := len(inbox[from].items); n >= 0; n-- {
@@ -46,8 +44,7 @@ func cuts[M any](inboxes [][]queue[M], from int) (all [][]queue[M]) {
 	return all
 }
 
-// crashed lists what may follow g when a process crashes at the end of a
-// stretch.
+// crashed lists what may follow g when a process crashes at the end of a stretch.
 func (x *explorer[S, M]) crashed(g *node[S, M], end *point[S, M]) []*node[S, M] {
 	to := g.replacing(end.r, nil, nil)
 	to.bury(end)

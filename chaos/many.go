@@ -7,18 +7,16 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// Many is a group in which several broadcasts run at once, to be attacked: each
-// live process must deliver each of them exactly once.
+// Many is a group, to attack, in which several broadcasts run at once: each live process must deliver each of
+// them exactly once.
 type Many struct {
-	// Spec describes each of the broadcasts, whose correction must reach
-	// everybody: checked.
+	// Spec describes every one of the broadcasts. Its correction must reach all processes: checked.
 	Spec broadcast.Spec
 
-	// Roots start a broadcast each, at any moment; a rank may come several
-	// times. They do not fail.
+	// Roots start one broadcast each, at any moment; a rank may come several times. They do not fail.
 	Roots []protocol.Rank
 
-	// Failed is how many of the others at most are dead from the start.
+	// Failed is how many of the other processes, at most, are dead from the start.
 	Failed int
 
 	Reorder, ExtraNext, KeepGoing bool // as in Config

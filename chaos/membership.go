@@ -8,15 +8,15 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Membership is a group that agrees on views, to be attacked: processes crash,
-// are suspected, cut off, killed by those who suspect them, join and come back.
+// Membership is a group that agrees on views, to attack: processes crash, are suspected, cut off, killed by
+// those that suspect them, join and come back.
 type Membership struct {
-	// P is the number of members of the first view, Joiners that of processes
-	// that are told to join, at any moment. Their ranks follow.
+	// P is the number of members of the first view. Joiners is the number of processes that get a notice
+	// to join, at any moment. Their ranks follow.
 	P, Joiners int
 
-	// Crashes, Suspicions, Cuts and Restarts are at most how many there are, as
-	// in Config, and so are CutTicks and CutsStay.
+	// Crashes, Suspicions, Cuts and Restarts are upper bounds, as in Config; CutTicks and CutsStay are as
+	// there.
 	Crashes, Suspicions, Cuts, Restarts int
 	CutTicks                            int
 	CutsStay                            bool
@@ -24,15 +24,14 @@ type Membership struct {
 	// LossyCrashes is as in Config.
 	LossyCrashes bool
 
-	// Agentless leaves out what host agents do: no record outlives a process,
-	// nobody is killed, and a majority is needed.
+	// Agentless leaves out what host agents do: no record outlives a process, no process is killed, and a
+	// quorum is always a majority.
 	Agentless bool
 
-	// Arbiter adds an arbiter, which is asked when half of a view cannot be reached.
-	// Random only.
+	// Arbiter adds an arbiter, which a process asks when half of a view cannot be reached. Random only.
 	Arbiter bool
 
-	// Fanout is that of the tree, Report as in membership.Config.
+	// Fanout is the fanout of the tree. Report is as in membership.Config.
 	Fanout int
 	Report protocol.Time
 
@@ -48,8 +47,8 @@ type (
 	memberConfig  = Config[memberState, memberMessage]
 )
 
-// Random runs the group under random schedules. In half of them who is told that it
-// is out, or that there is no quorum, exits.
+// Random runs the group under random schedules. In half of them, a process that learns that it is excluded,
+// or that there is no quorum, exits.
 func (m Membership) Random(seed uint64, runs, workers int) (Report, error) {
 	cfg, err := m.Config()
 	if err != nil {
@@ -69,12 +68,12 @@ func (m Membership) Random(seed uint64, runs, workers int) (Report, error) {
 // Exhaustive runs the group under every schedule.
 func (m Membership) Exhaustive() (Report, error) { return explore(m.Config, Exhaustive) }
 
-// DelayBounded runs the group under every schedule with so many delays.
+// DelayBounded runs the group under every schedule with at most that many delays.
 func (m Membership) DelayBounded(delays int) (Report, error) {
 	return explore(m.Config, func(cfg memberConfig) (Report, error) { return DelayBounded(cfg, delays) })
 }
 
-// explore makes a world and explores it.
+// explore builds a world and explores it.
 func explore[S, M any](config func() (Config[S, M], error), by func(Config[S, M]) (Report, error)) (Report, error) {
 	cfg, err := config()
 	if err != nil {
@@ -83,7 +82,7 @@ func explore[S, M any](config func() (Config[S, M], error), by func(Config[S, M]
 	return by(cfg)
 }
 
-// Config is the world.
+// Config returns the world that the group runs in.
 func (m Membership) Config() (memberConfig, error) {
 	if m.P < 1 || m.Joiners < 0 {
 		return memberConfig{}, fmt.Errorf("chaos: %d members and %d joiners, allowed are 1 and more, 0 and more", m.P, m.Joiners)
@@ -97,7 +96,7 @@ func (m Membership) Config() (memberConfig, error) {
 	return m.world(p), nil
 }
 
-// world is that of m, with any machine.
+// world returns the world of m, with any machine.
 func (m Membership) world(p protocol.Protocol[memberState, memberMessage]) memberConfig {
 	cfg := memberConfig{
 		Protocol: p, P: m.P + m.Joiners, Detect: true,
@@ -128,15 +127,14 @@ func (m Membership) world(p protocol.Protocol[memberState, memberMessage]) membe
 	return cfg
 }
 
-// leaving is the machine with users that exit, as real ones do, once the group has
-// ended for them: instead of telling them so, the process wishes itself dead, which
-// comes true at any later moment.
+// leaving is the machine with users that exit, as real ones do, once the group has ended for them: instead of
+// delivering that, the process asks to be killed, which happens at any later moment.
 type leaving struct {
 	protocol.Protocol[memberState, memberMessage]
 }
 
-// Next implements protocol.Protocol. That the machine is told of a Work that it
-// has not asked for does no harm: what it records is kept as soon as it asks.
+// Next implements protocol.Protocol. The machine gets a WorkDone notice for a Work that it has not asked for,
+// which does no harm: what it records is kept as soon as it asks.
 func (l leaving) Next(s *memberState, now protocol.Time) protocol.Action[memberMessage] {
 	a := l.Protocol.Next(s, now)
 	if a.Kind == protocol.Deliver && (a.Msg.Kind == membership.Excluded || a.Msg.Kind == membership.NoQuorum) {
@@ -146,16 +144,14 @@ func (l leaving) Next(s *memberState, now protocol.Time) protocol.Action[memberM
 	return a
 }
 
-// leaveOrStay draws whether users exit in a run. Where they stay, Check sees who was
-// told what.
+// leaveOrStay draws whether users exit in a run. Where they stay, Check sees what each process delivered.
 func leaveOrStay(s *Setup[memberState, memberMessage]) {
 	if s.Choose(2) == 1 {
 		s.Protocol = leaving{s.Protocol}
 	}
 }
 
-// What must hold. An opened view stays opened when its members die: their users
-// have worked in it.
+// What must hold. An opened view stays opened when its members crash: their users have worked in it.
 var (
 	errTwoViews = errors.New("two opened views of one number")
 	errLineage  = errors.New("an opened view does not follow another")
@@ -167,7 +163,7 @@ var (
 	errNobody   = errors.New("a process is excluded though nobody was suspected")
 )
 
-// claimView: who builds on a view claims that it was chosen.
+// claimView claims that a view was chosen, for a process that builds on it.
 func claimView(msg memberMessage) (key, value uint64, ok bool) {
 	if msg.Letter == nil || msg.Base == nil {
 		return 0, 0, false
@@ -181,7 +177,7 @@ func claimView(msg memberMessage) (key, value uint64, ok bool) {
 	return msg.Base.Number, value, true
 }
 
-// opened is the view that a delivery opens; nil: none.
+// opened returns the view that a delivery opens, or nil.
 func opened(d *Delivery[memberMessage]) *membership.View {
 	if d.Msg.Letter == nil || d.Msg.Kind != membership.Opened {
 		return nil
@@ -189,7 +185,7 @@ func opened(d *Delivery[memberMessage]) *membership.View {
 	return d.Msg.Base
 }
 
-// witnessMembership says what is wrong with what r has just delivered.
+// witnessMembership returns what is wrong with what r has just delivered.
 func witnessMembership(w *memberWorld, r protocol.Rank) error {
 	all := w.Delivered(r)
 	last := &all[len(all)-1]
@@ -216,7 +212,7 @@ func witnessMembership(w *memberWorld, r protocol.Rank) error {
 	return nil
 }
 
-// hasAccepted tells whether a process has accepted v, or gone beyond it.
+// hasAccepted reports whether a process has accepted v, or gone beyond it.
 func hasAccepted(s *memberState, v *membership.View) bool {
 	_, value := s.Accepted()
 	if value.Same(v) {
@@ -226,7 +222,7 @@ func hasAccepted(s *memberState, v *membership.View) bool {
 	return at != nil && (at.Same(v) || at.Number > v.Number)
 }
 
-// checkLineage compares v, which r opens, with all that were ever opened.
+// checkLineage compares v, which r opens, with every view that was ever opened.
 func checkLineage(w *memberWorld, r protocol.Rank, v *membership.View) error {
 	for other := range protocol.Rank(w.P()) {
 		for i := range w.Delivered(other) {
@@ -249,8 +245,8 @@ func checkLineage(w *memberWorld, r protocol.Rank, v *membership.View) error {
 	return nil
 }
 
-// follows tells whether b can have come of a: who is in a is in b or gone, and
-// who has gone in a does not come back.
+// follows reports whether b can descend from a: every member of a is in b or gone, and what is gone in a does
+// not come back.
 func follows(a, b *membership.View) bool {
 	for _, m := range a.Members {
 		if b.Last(m.ID) < m.Incarnation {
@@ -265,8 +261,7 @@ func follows(a, b *membership.View) bool {
 	return true
 }
 
-// check says what is wrong at the end of a run, when everybody has been told of
-// all deaths.
+// check returns what is wrong at the end of a run, when every process has been notified of all crashes.
 func (m Membership) check(w *memberWorld) error {
 	calm := w.Doubts() == 0 && w.Cuts() == 0 && !m.EagerTimers
 	var group *membership.View
@@ -285,7 +280,7 @@ func (m Membership) check(w *memberWorld) error {
 			if calm && !m.Agentless && m.someMember(w) {
 				return fmt.Errorf("%w: p%d has no hope", errStuck, r)
 			}
-		case w.Cut(): // it never heals, and not all have news yet
+		case w.Cut(): // it never heals, and not all processes have the news yet
 		case !s.Open():
 			return fmt.Errorf("%w: p%d, at %v", errStuck, r, s.View())
 		case group != nil && !group.Same(s.View()):
@@ -300,7 +295,7 @@ func (m Membership) check(w *memberWorld) error {
 	return nil
 }
 
-// someMember tells whether a process of the first view lives in its first life.
+// someMember reports whether a process of the first view is alive in its first life.
 func (m Membership) someMember(w *memberWorld) bool {
 	for r := range protocol.Rank(m.P) {
 		if w.Alive(r) && w.Life(r) == 1 {
@@ -310,7 +305,7 @@ func (m Membership) someMember(w *memberWorld) bool {
 	return false
 }
 
-// inGoodHealth says who should not be in the view that r ends in.
+// inGoodHealth returns an error if the view that r ends in has a dead member.
 func inGoodHealth(w *memberWorld, r protocol.Rank, v *membership.View) error {
 	for _, m := range v.Members {
 		if !w.Alive(m.ID) || w.Life(m.ID) != m.Incarnation {

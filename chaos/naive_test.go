@@ -8,10 +8,9 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// The dumb version of the world, written from the package's manual and sharing
-// nothing with the clever ones: every interleaving of every transition, one
-// transition at a time, on copies of everything. Only states that are equal in
-// every respect are not explored twice.
+// The naive version of the world, written from the package's manual and sharing nothing with the optimized
+// ones: every interleaving of every transition, one transition at a time, on copies of everything. Only
+// states that are equal in every respect are not explored twice.
 
 type naiveProc[S, M any] struct {
 	State     S
@@ -37,14 +36,13 @@ type naive[S, M any] struct {
 	cfg  Config[S, M]
 	seen map[string]bool
 	ends map[string]bool
-	most int // states; more: give up
+	most int // largest number of states
 
 	numbers map[any]uint32 // of states, messages and notices, for key
 	buf     []byte
 }
 
-// naiveEnds returns all ends of cfg's runs, and false if there are too many
-// states.
+// naiveEnds returns all ends of cfg's runs, and false if there are too many states.
 func naiveEnds[S, M any](cfg Config[S, M], most int) (map[string]bool, int, bool) {
 	n := naive[S, M]{cfg: cfg, seen: map[string]bool{}, ends: map[string]bool{}, most: most, numbers: map[any]uint32{}}
 	w := naiveWorld[S, M]{Procs: make([]naiveProc[S, M], cfg.P), Channels: make([][]M, cfg.P*cfg.P)}
@@ -158,7 +156,7 @@ func (n *naive[S, M]) key(w naiveWorld[S, M]) string {
 	return string(b)
 }
 
-// transitions are those at r, its crash aside.
+// transitions returns the transitions at r, except its crash.
 func (n *naive[S, M]) transitions(w naiveWorld[S, M], r int) (all []naiveWorld[S, M]) {
 	p := w.Procs[r]
 	proto := n.cfg.Protocol
@@ -261,8 +259,8 @@ func (n *naive[S, M]) crash(w naiveWorld[S, M], r int) naiveWorld[S, M] {
 	return w
 }
 
-// losses are the worlds that a crash of r may leave: with LossyCrashes, each
-// channel from it may have lost any number of its last messages.
+// losses returns the worlds that a crash of r may leave: with LossyCrashes, each channel from it may have
+// lost any number of its last messages.
 func (n *naive[S, M]) losses(w naiveWorld[S, M], r int) []naiveWorld[S, M] {
 	all := []naiveWorld[S, M]{w}
 	if !n.cfg.LossyCrashes {
@@ -306,7 +304,7 @@ func naiveEnd[S, M any](w naiveWorld[S, M]) string {
 	return s
 }
 
-// endOf is the same of a World.
+// endOf is naiveEnd for a World.
 func endOf[S, M any](w *World[S, M]) string {
 	s := fmt.Sprintf("now %d crashes %d", w.Now(), w.Crashes())
 	for r := range protocol.Rank(w.P()) {

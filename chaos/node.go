@@ -6,8 +6,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// States of the world as Exhaustive keeps them: made of parts that are never
-// changed and therefore shared.
+// States of the world as Exhaustive keeps them: made of immutable parts, which are therefore shared.
 
 // node is a state of the whole world. What it points to never changes.
 type node[S, M any] struct {
@@ -18,13 +17,13 @@ type node[S, M any] struct {
 	crashes int
 }
 
-// private is what one process has for itself.
+// private is the part of the state that belongs to one process.
 type private[S, M any] struct {
 	state     S
 	until     protocol.Time
 	delivered []Delivery[M]
 	input     int32
-	works     int32 // asked for and not done
+	works     int32 // begun and not done
 	worked    int32 // done
 	told      uint64
 	rest      Rest
@@ -64,8 +63,8 @@ func (x *explorer[S, M]) start() *node[S, M] {
 	return g
 }
 
-// print is the state's fingerprint: of everything that decides what can come,
-// and everything a Check may look at.
+// print returns the state's fingerprint, which covers everything that decides what can come, and everything a
+// Check may look at.
 func (g *node[S, M]) print() fingerprint {
 	f := fingerprint{uint64(g.now), uint64(g.crashes)}
 	for r, p := range g.procs {
@@ -80,7 +79,7 @@ func (g *node[S, M]) print() fingerprint {
 	return f
 }
 
-// visible is the fingerprint of what a Check may look at.
+// visible returns the fingerprint of what a Check may look at.
 func (g *node[S, M]) visible() fingerprint {
 	f := fingerprint{uint64(g.now), uint64(g.crashes)}
 	for _, p := range g.procs {
@@ -89,7 +88,7 @@ func (g *node[S, M]) visible() fingerprint {
 	return f
 }
 
-// replacing is g with another process r.
+// replacing returns g with another process r.
 func (g *node[S, M]) replacing(r int, p *private[S, M], inbox []queue[M]) *node[S, M] {
 	to := *g
 	to.procs = slices.Clone(g.procs)
@@ -98,7 +97,7 @@ func (g *node[S, M]) replacing(r int, p *private[S, M], inbox []queue[M]) *node[
 	return &to
 }
 
-// sent is what follows g when a process makes the stretch that ends with a Send.
+// sent returns what follows g when a process makes the stretch that ends with a Send.
 func (x *explorer[S, M]) sent(g *node[S, M], end *point[S, M]) *node[S, M] {
 	to := g.replacing(end.r, end.p, end.inbox)
 	p, inbox := to.procs[end.to], to.inboxes[end.to]
@@ -120,14 +119,14 @@ func (x *explorer[S, M]) sent(g *node[S, M], end *point[S, M]) *node[S, M] {
 	return to
 }
 
-// bury makes a process crashed, in a node that nobody else has yet.
+// bury makes a process crashed, in a node that is not shared yet.
 func (g *node[S, M]) bury(end *point[S, M]) {
 	g.procs[end.r], g.inboxes[end.r] = end.corpse, make([]queue[M], len(g.procs))
 	g.dead |= 1 << end.r
 	g.crashes++
 }
 
-// at is g at a later time.
+// at returns g at a later time.
 func (x *explorer[S, M]) at(g *node[S, M], now protocol.Time) *node[S, M] {
 	to := *g
 	to.now = now
@@ -153,7 +152,7 @@ func (p *private[S, M]) signed() *private[S, M] {
 		flags |= 2
 	}
 	var f fingerprint
-	if p.life == alive { // the dead have no state
+	if p.life == alive { // a dead process has no state
 		f = printOf(&p.state)
 	}
 	f = f.with(uint64(p.rest)<<16 | uint64(p.life)<<8 | flags)
@@ -166,7 +165,7 @@ func (p *private[S, M]) signed() *private[S, M] {
 	return p
 }
 
-// corpse is what a crash leaves of a process: what it did.
+// corpse returns what a crash leaves of a process: what it did.
 func (p *private[S, M]) corpse() *private[S, M] {
 	dead := &private[S, M]{
 		delivered: p.delivered, sent: p.sent, reached: p.reached,
@@ -175,7 +174,7 @@ func (p *private[S, M]) corpse() *private[S, M] {
 	return dead.signed()
 }
 
-// without is the queue without its k-th item.
+// without returns the queue without its k-th item.
 func (q queue[M]) without(k int) queue[M] {
 	if k == 0 {
 		return queueOf(q.items[1:])

@@ -10,18 +10,17 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// Mistakes that membership protocols have, planted to see that they are found.
-// They are planted in the machine's own source: the tests of this package are
-// built once more with a few lines of it replaced, each by a line that does the
-// wrong thing if the environment says so.
+// Mistakes that membership protocols have, planted to check that the tests find them. They are planted in the
+// machine's own source: the tests of this package are built once more with a few of its lines replaced, each
+// by one that does the wrong thing if the environment says so.
 
-// mistake is one of them.
+// mistake is a planted mistake.
 type mistake struct {
 	name     string
 	file     string // of protocol/membership
-	old, new string // the line that is replaced; wrong(«name») tells whether to go wrong
-	found    string // by this test: a schedule or a world
-	by       error  // in this way; nil: in any
+	old, new string // the line that is replaced; wrong("name") reports whether to go wrong
+	found    string // by this test: "schedule name" or "world name"
+	by       error  // with this error; nil: any
 }
 
 var mistakes = []mistake{
@@ -168,7 +167,7 @@ var mistakes = []mistake{
 	},
 }
 
-// membershipHelp is what the mistakes need.
+// membershipHelp is source code that the mistakes need.
 const membershipHelp = `
 func (v *View) findIn(id protocol.Rank) (Member, bool) {
 	if v == nil {
@@ -185,7 +184,7 @@ func forgotten(name string, l *Letter) *Letter {
 }
 `
 
-// worlds are where the mistakes are looked for.
+// worlds are the worlds in which the tests look for mistakes.
 var worlds = []struct {
 	name  string
 	world Membership
@@ -201,8 +200,8 @@ var worlds = []struct {
 	{"three and two joiners cut and suspected twice", Membership{P: 3, Joiners: 2, Crashes: 3, Suspicions: 2, Cuts: 2}, 100_000},
 }
 
-// orFewer is how many runs to make of those in which mistakes are looked for: where none is
-// planted, few. CI runs many more with the command.
+// orFewer returns the number of runs to make: few where no mistake is planted, since CI runs many more with
+// the command.
 func orFewer(t *testing.T, runs int) int {
 	t.Helper()
 	if os.Getenv(plant.Variable) == "" {
@@ -223,7 +222,7 @@ func TestMembershipKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// test is the test that must find m, as -test.run has it.
+// test is the test that must find m, as an argument of -test.run.
 func (m *mistake) test() string {
 	kind, name, _ := strings.Cut(m.found, " ")
 	outer := map[string]string{"schedule": "TestSchedulesThatBrokeDraftsOfTheViewRule", "world": "TestMembershipKeepsItsPromises"}[kind]

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Mistakes of the kinds protocols have, planted to see that they are found:
-// each needs a particular schedule, crash or moment.
+// Mistakes of the kinds protocols have, planted to check that they are found: each needs a particular
+// schedule, crash or moment.
 
 // toy is a machine made of functions, on a state that is a few numbers.
 type toy struct {
@@ -79,8 +79,8 @@ func everyone(w *toyWorld) error {
 	return nil
 }
 
-// crossed: both ask each other. Who is asked while its own question is out
-// takes that for the answer's job and does not answer.
+// crossed: both ask each other. A process that is asked while its own question is out relies on the answer to
+// that question and does not answer.
 func crossed() toyConfig {
 	return toyConfig{
 		P: 2, Check: everyone,
@@ -259,7 +259,7 @@ func late() toyConfig {
 	return cfg
 }
 
-// overtaken: p1 takes the second message for the first when it comes first.
+// overtaken: p1 mistakes the second message for the first when the second comes first.
 func overtaken() toyConfig {
 	return toyConfig{
 		P: 2, Reorder: true,
@@ -290,7 +290,7 @@ func overtaken() toyConfig {
 	}
 }
 
-// told: p2 blames who it is told first is dead, and two deaths can be told in
+// told: p2 blames the first process that it is notified has crashed; notices of two crashes can come in
 // either order.
 func told() toyConfig {
 	return toyConfig{
@@ -326,7 +326,7 @@ func TestPlantedMistakesAreFoundAndTheScriptIsShort(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cfg   toyConfig
-		runs  int // in which Random finds it, whatever the seed
+		runs  int // within which Random finds it, whatever the seed
 		lines int // of the script
 	}{
 		{"crossed questions", crossed(), 50, 4},
@@ -359,8 +359,8 @@ func TestPlantedMistakesAreFoundAndTheScriptIsShort(t *testing.T) {
 	}
 }
 
-// Without what they need, the same mistakes do not show: the world does no more
-// than it was told to.
+// Without the conditions they need, the same mistakes do not show: the world does no more than it was
+// configured to do.
 func TestPlantedMistakesNeedTheirConditions(t *testing.T) {
 	patient, inOrder, unkilled, alone := premature(), overtaken(), secondSend(), told()
 	patient.EagerTimers = false
@@ -395,8 +395,8 @@ func TestDuplicateDeliveryIsFound(t *testing.T) {
 	}
 }
 
-// A message that nobody relays is lost with its sender: a crash after a
-// delivery and before the sends is only harmless where nobody else matters.
+// A message that no process relays is lost with its sender: a crash after a delivery and before the sends is
+// harmless only where no other process matters.
 func TestUniformDeliveryFailsWhereDeliveryComesFirst(t *testing.T) {
 	cfg := Config[floodState, wave]{P: 4, Crashes: 1, Check: reliable[floodState, wave]}
 	cfg.Protocol = flood{p: 4, sends: 3}
@@ -415,7 +415,7 @@ func TestUniformDeliveryFailsWhereDeliveryComesFirst(t *testing.T) {
 	}
 }
 
-// A violation that is told as it was found is the one of which a shorter is made.
+// With AsFound, Random reports the violation that it otherwise shortens.
 func TestViolationsAreToldAsFound(t *testing.T) {
 	cfg := Config[floodState, wave]{Protocol: flood{p: 4, sends: 3, bug: deliverTwice}, P: 4, Check: reliable[floodState, wave]}
 	short, _ := Random(cfg, 1, 200, 1)

@@ -9,12 +9,12 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Crash points: one schedule, the ordinary one, in which what is due longest happens
-// next, and in it every way in which up to Config.Crashes processes crash, one after
-// the other, each right before something that happens at it. A crash at any other
-// moment is one of these for everybody else, but for when they may be told of it.
+// Crash points: one schedule, the ordinary one, in which the event that is due longest happens next, and in
+// it every way in which up to Config.Crashes processes crash, one after the other, each right before an event
+// at it. A crash at any other moment looks like one of these to all other processes, except for the time from
+// which they may be notified of it.
 
-// points explores them. There is a world for every number of crashes.
+// points explores crash points. It has one world for every number of crashes.
 type points[S, M any] struct {
 	cfg    *Config[S, M]
 	worlds []*World[S, M]
@@ -45,9 +45,8 @@ func CrashPoints[S, M any](config Config[S, M]) (Report, error) {
 	return x.report, x.err
 }
 
-// play runs the world of so many crashes to its end, and before whatever happens, the
-// worlds in which it does not because its process crashes. A panic of the protocol or
-// of a check is a violation.
+// play runs the world with the given number of crashes to its end. Before each event it also runs the worlds
+// in which the event's process crashes instead. A panic of the protocol or of a check is a violation.
 func (x *points[S, M]) play(crashes int) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -81,8 +80,8 @@ func (x *points[S, M]) play(crashes int) {
 	}
 }
 
-// crash runs the worlds in which a process crashes now: with nothing of what it sent
-// lost and, if crashes are lossy, with all of it.
+// crash runs the worlds in which a process crashes now: with none of its messages lost and, if crashes are
+// lossy, with all of them lost.
 func (x *points[S, M]) crash(crashes, of, choice, at int) {
 	n := len(x.path)
 	for _, lost := range []uint64{0, 1 << 30} {
@@ -94,7 +93,7 @@ func (x *points[S, M]) crash(crashes, of, choice, at int) {
 		for r := range w.procs {
 			w.procs[r].state = clone(&w.procs[r].state)
 		}
-		w.snapshot = false // nobody else has these
+		w.snapshot = false // nothing else shares these states
 		if of > 1 {
 			x.path = append(x.path, uint64(choice))
 		}
@@ -109,7 +108,7 @@ func (x *points[S, M]) crash(crashes, of, choice, at int) {
 	}
 }
 
-// verdict says what is wrong after a transition.
+// verdict returns what is wrong after a transition.
 func (x *points[S, M]) verdict(w *World[S, M], goesOn bool) error {
 	switch {
 	case w.verdict != nil:

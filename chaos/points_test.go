@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// greeting is a protocol in which process 0 greets process 1, which delivers that.
+// greeting is a protocol in which process 0 greets process 1, which delivers the greeting.
 type greeting struct{}
 
 type greeted struct {
@@ -46,8 +46,8 @@ func TestCrashPointsComeBeforeWhateverHappens(t *testing.T) {
 		{"nobody", 0, false, true, 1},
 		{"one", 1, false, false, 1 + 2 + 4},
 		{"one and what it sent", 1, true, false, 1 + 2*(2+4)},
-		// After the first or second point of p0, p1 comes to one or two more; after the four
-		// of p1, p0 to one, one and none.
+		// After the first or second crash point of p0, p1 comes to one or two more; after the four of
+		// p1, p0 comes to one, one and none.
 		{"both", 2, false, false, 1 + (2 + 4) + (1 + 2) + (1 + 1)},
 		{"one, who matters", 1, false, true, 0},
 	} {

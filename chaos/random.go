@@ -12,10 +12,9 @@ import (
 // chunk is how many runs a worker takes at a time.
 const chunk = 256
 
-// Random makes runs schedules drawn from seed, on workers goroutines (0: one
-// per core). The same seed gives the same report, but for the time, whatever
-// the number of workers. The error is either a mistake in cfg or
-// Report.First.
+// Random makes runs schedules drawn from seed, on workers goroutines (0: one per core). The same seed gives
+// the same report, except for the time, whatever the number of workers. The error is either a mistake in cfg
+// or Report.First.
 func Random[S, M any](cfg Config[S, M], seed uint64, runs, workers int) (Report, error) {
 	if err := cfg.validate(); err != nil {
 		return Report{}, err
@@ -46,16 +45,14 @@ type drawing[S, M any] struct {
 	taken      atomic.Int64 // runs handed out
 	first      atomic.Int64 // lowest run with a violation
 	violations atomic.Int64
-	made       atomic.Int64 // runs
+	made       atomic.Int64 // runs made
 }
 
-// horizons are how many effects there usually are: those of the busiest process,
-// and those of all.
+// horizons is how many effects a run usually has: those of the busiest process, and those of all.
 type horizons struct{ one, all int }
 
-// horizon takes them from the most ordinary run. Where more befalls processes
-// than crashes, that may be a run in which nothing happens: then from what
-// happens in some others, on average.
+// horizon measures the horizons in the most ordinary run. With other faults than crashes, that may be a run
+// in which nothing happens: then horizon averages over some other runs.
 func horizon[S, M any](cfg *Config[S, M]) horizons {
 	bare := *cfg
 	bare.Check, bare.Step, bare.Witness, bare.Claim = nil, nil, nil, nil
@@ -89,8 +86,8 @@ func (w *World[S, M]) busy() (h horizons) {
 	return h
 }
 
-// work makes runs until all are taken, or until one that was made is a
-// violation and all before it are taken.
+// work makes runs until all are taken, or until a run that was made is a violation and all runs before it are
+// taken.
 func (d *drawing[S, M]) work() {
 	w := newWorld(d.cfg)
 	w.horizon = d.horizon

@@ -74,8 +74,7 @@ func TestSeedOfAViolationReplaysItAsTheFirstRun(t *testing.T) {
 	}
 }
 
-// On worlds small enough to know all ends, Random invents none, and in enough
-// schedules reaches all.
+// In worlds small enough to know all ends, Random invents none, and in enough schedules reaches all.
 func TestRandomReachesEveryEndAndInventsNone(t *testing.T) {
 	reached, ends := 0, 0
 	for seed := range sample(t, 60, 120) {
@@ -89,7 +88,7 @@ func TestRandomReachesEveryEndAndInventsNone(t *testing.T) {
 			got[endOf(w)] = true
 			return nil
 		}
-		// The tables choose their first phase by Init's seed; naively it is 0's.
+		// The tables choose their first phase by Init's seed; the naive version uses seed 0.
 		cfg.Vary = func(s *Setup[tableState, uint8]) { s.Seed = 0 }
 		if _, err := Random(cfg, seed, 3000, 1); err != nil {
 			t.Fatalf("seed %d (%s): %v", seed, describe(cfg), err)
@@ -108,7 +107,7 @@ func TestRandomReachesEveryEndAndInventsNone(t *testing.T) {
 	}
 }
 
-// overtakenBySixty is a message that is late by as many others.
+// overtakenBySixty is a message that arrives after sixty others that overtake it.
 func overtakenBySixty() toyConfig {
 	const rounds = 30
 	return toyConfig{
@@ -161,7 +160,7 @@ func TestRandomKeepsMessagesBackForLong(t *testing.T) {
 	}
 }
 
-// Each strategy that is made for it does so alone; uniform schedules do not.
+// Each strategy made for keeping messages back finds it alone; uniform schedules do not.
 func TestStrategiesThatKeepMessagesBack(t *testing.T) {
 	cfg := overtakenBySixty()
 	w := newWorld(&cfg)
@@ -178,8 +177,8 @@ func TestStrategiesThatKeepMessagesBack(t *testing.T) {
 	}
 }
 
-// When all choices are 0, nobody is left out: p0 and p1 play on until p2 has
-// been heard, and an unfair schedule would never hear it.
+// When all choices are 0, no process starves: p0 and p1 play on until p2 has been heard, and an unfair
+// schedule would never hear it.
 func TestOrdinaryScheduleIsFair(t *testing.T) {
 	cfg := toyConfig{
 		P: 3, Check: nothing[toyState, string],
@@ -202,7 +201,7 @@ func TestOrdinaryScheduleIsFair(t *testing.T) {
 	}
 }
 
-// The first effect, the last and all between are crash points of like chance.
+// The first effect, the last and all between are equally likely crash points.
 func TestCrashPointsAreDrawnFairly(t *testing.T) {
 	const sends, runs = 6, 20000
 	after := make([]int, sends+1)
@@ -239,7 +238,7 @@ func TestRunsThatDoNotEndAreLivelocks(t *testing.T) {
 		for _, eager := range []bool{false, true} {
 			cfg := toyConfig{Protocol: machine, P: 2, Check: nothing[toyState, string], StepsMax: 200, EagerTimers: eager}
 			if name == "ticks" && eager {
-				cfg.P = 1 // else every interleaving of the two, until the bound
+				cfg.P = 1 // otherwise every interleaving of the two, until the bound
 			}
 			if _, err := Random(cfg, 1, 10, 1); !errors.Is(err, ErrLivelock) {
 				t.Errorf("%s, Random: %v", name, err)
@@ -251,7 +250,7 @@ func TestRunsThatDoNotEndAreLivelocks(t *testing.T) {
 	}
 }
 
-// Of a run without end, the beginning is told.
+// The script of an endless run shows only its beginning.
 func TestLivelocksAreToldInPart(t *testing.T) {
 	cfg := toyConfig{P: 2, Check: nothing[toyState, string], StepsMax: 600, Protocol: toy{
 		next: func(s *toyState, _ protocol.Time) protocol.Action[string] { return send(1-s.self, "ping") },
@@ -262,8 +261,8 @@ func TestLivelocksAreToldInPart(t *testing.T) {
 	}
 }
 
-// Nothing but the number of sends grows, and that is no part of a state: p0 is
-// where it was, and a crash in between does not help.
+// Only the number of sends grows, which is not part of a state: p0 is where it was, and a crash in between
+// does not help.
 func TestSameStateAgainAndAgainIsALivelock(t *testing.T) {
 	stubborn := toy{next: func(s *toyState, _ protocol.Time) protocol.Action[string] {
 		if s.self == 0 {
@@ -436,7 +435,7 @@ func TestShorteningKeepsTheNatureOfTheViolation(t *testing.T) {
 	}
 }
 
-// Long runs come down to the few choices that are not ordinary.
+// Long runs shrink to the few choices that are not ordinary.
 func TestShorteningLeavesFewChoices(t *testing.T) {
 	cfg := Config[floodState, wave]{
 		Protocol: flood{p: 8, sends: 7, bug: deliverTwice}, P: 8, Crashes: 3,
@@ -456,7 +455,7 @@ func TestShorteningLeavesFewChoices(t *testing.T) {
 	}
 }
 
-// A run costs no memory: what it needs it inherits from the run before.
+// A run allocates no memory: it reuses that of the run before.
 func TestRunsDoNotAllocate(t *testing.T) {
 	cfg := Config[floodState, wave]{
 		Protocol: flood{p: 5, sends: 5}, P: 5, Crashes: 2, Detect: true, Reorder: true, EagerTimers: true,
@@ -599,7 +598,7 @@ func BenchmarkRandom(b *testing.B) {
 	}
 }
 
-// TestProgressCountsAllRuns, whoever makes them.
+// TestProgressCountsAllRuns: Progress counts every run, whichever worker makes it.
 func TestProgressCountsAllRuns(t *testing.T) {
 	const runs = 1000
 	var most atomic.Int64

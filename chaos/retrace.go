@@ -4,9 +4,9 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A violation that Exhaustive found is walked again in the World that Random
-// uses, where it becomes choices, and is shortened and told like any other. So
-// the two agree on what a protocol does, or it does not come out.
+// A violation that Exhaustive found is walked again in the World that Random uses, where it becomes choices,
+// and is shortened and reported like any other. So a violation is reported only if the two agree on what the
+// protocol does.
 
 // violated ends the exploration: the path violates something.
 func (x *explorer[S, M]) violated(err error) {
@@ -41,15 +41,14 @@ type retracing[S, M any] struct {
 	moves []step[S, M]
 }
 
-// step is a move, and where the explorer came by it.
+// step is a move, and the point where the explorer made it.
 type step[S, M any] struct {
 	move
 	to *point[S, M]
 }
 
-// retrace makes a move of the path happen. The explorer may have dropped
-// messages that change nothing; here they are received, no later than those
-// behind them and than time passes.
+// retrace makes a move of the path happen. The explorer may have dropped messages that change nothing; here
+// they are received, before the messages behind them and before time passes.
 func (t *retracing[S, M]) retrace(i int, m step[S, M]) {
 	switch {
 	case m.move == passing:
@@ -101,7 +100,7 @@ func (t *retracing[S, M]) receiveUntil(m step[S, M]) {
 	}
 }
 
-// find is the index of a message from from that leads at to a state.
+// find returns the index of a message from from that leads at to the wanted state.
 func (t *retracing[S, M]) find(ch *channel[M], at, from int, want fingerprint) int {
 	for k, m := range ch.queue[ch.head:] {
 		state := clone(&t.procs[at].state)
@@ -113,8 +112,7 @@ func (t *retracing[S, M]) find(ch *channel[M], at, from int, want fingerprint) i
 	return 0
 }
 
-// lossesOf are the choices of the i-th move, a lossy crash of r: lost is what
-// is not received later.
+// lossesOf returns the choices of the i-th move, a lossy crash of r: lost is what is not received later.
 func (t *retracing[S, M]) lossesOf(i, r int) (choices []uint64) {
 	for to := range t.procs {
 		ch := &t.channels[r*t.p+to]
@@ -132,7 +130,7 @@ func (t *retracing[S, M]) lossesOf(i, r int) (choices []uint64) {
 	return choices
 }
 
-// reach is how many messages there are up to the n-th that the explorer knows.
+// reach returns how many messages there are up to the n-th that the explorer knows.
 func (t *retracing[S, M]) reach(ch *channel[M], at, from, n int) int {
 	if !t.cfg.Cumulative || !t.procs[at].reached {
 		return n
@@ -173,7 +171,7 @@ func (l leg[S, M]) moves() []step[S, M] {
 // passing stands for the passing of time.
 var passing = move{k: -1}
 
-// choiceOf is the choice, or the two, that make a move happen now.
+// choiceOf returns the choice, or the two, that make a move happen now.
 func (w *World[S, M]) choiceOf(m move) []uint64 {
 	n := w.agenda.len()
 	canPass := n == w.whims || w.eager && w.waiting > 0
@@ -199,7 +197,7 @@ func (w *World[S, M]) choiceOf(m move) []uint64 {
 	return choices
 }
 
-// crashChoices are the answers placeCrashes needs for the crashes of the path.
+// crashChoices returns the answers that placeCrashes needs for the crashes of the path.
 func (x *explorer[S, M]) crashChoices() []uint64 {
 	if x.cfg.Crashes == 0 {
 		return nil

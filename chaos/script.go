@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// script writes a run down, one line a step. Steps in which nothing happens
-// (a process is asked and rests) have no line.
+// script records a run, one line per step. Steps in which nothing happens (Next is called and the process
+// rests) have no line.
 type script[M any] struct {
 	lines []string
 }
@@ -17,10 +17,10 @@ func (s *script[M]) add(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-// loopLines is how much of a run without end is told: more of it is the same.
+// loopLines is how many lines of an endless run are shown: more would repeat them.
 const loopLines = 300
 
-// shortened is what is told of a run that violates something.
+// shortened returns the lines to show of a run that violates something.
 func (s *script[M]) shortened(err error) []string {
 	if n := len(s.lines) - loopLines; n > 0 && errors.Is(err, ErrLivelock) {
 		return append(s.lines[:loopLines:loopLines], fmt.Sprintf("… and so on, for %d more lines", n))
@@ -28,7 +28,7 @@ func (s *script[M]) shortened(err error) []string {
 	return s.lines
 }
 
-// note writes down what seldom happens, if anybody reads it.
+// note records a rare event, if the run has a script.
 func (w *World[S, M]) note(format string, args ...any) {
 	if w.script != nil {
 		w.script.add(format, args...)
@@ -90,7 +90,7 @@ func (s *script[M]) notified(e event, n protocol.Notice) {
 	}
 }
 
-// inLife names a life that is not the first.
+// inLife names the life in a notice, unless it is the first.
 func inLife(n protocol.Notice) string {
 	if n.Value <= 1 {
 		return ""
@@ -98,7 +98,7 @@ func inLife(n protocol.Notice) string {
 	return fmt.Sprintf(" in its life %d", n.Value)
 }
 
-// acted writes down the answer to Next, before it takes effect.
+// acted records the answer to Next, before it takes effect.
 func (s *script[M]) acted(at int, a protocol.Action[M], lost bool) {
 	switch a.Kind {
 	case protocol.Send, protocol.Correct:

@@ -7,39 +7,35 @@ import (
 	"slices"
 )
 
-// Exhaustive exploration of worlds with restarts, cuts, suspicion, testaments
-// and fencing. It walks the World itself, one transition at a time, on copies.
+// Exhaustive exploration of worlds with restarts, cuts, suspicion, testaments and fencing. It walks the World
+// itself, one transition at a time, on copies.
 //
-// The reduction is that of exhaustive.go: what a process does up to the next
-// thing that others may notice (a *stretch*) is moved right, next to that. What
-// carries over, and why:
+// The reduction is that of exhaustive.go: what a process does up to the next thing that others may notice (a
+// *stretch*) is moved right, next to that. What carries over, and why:
 //
-//   - What others notice is a Send, a crash, a fencing, a restart (what is sent
-//     to a process before it is lost, after it is not) and, for Witness, a
-//     Deliver. These close a stretch, and are never moved.
-//   - The end of a cut, too, is never moved. All else is moved over it: nothing
-//     that can happen under the cut is made impossible by its end, since a
-//     suspicion that was not voiced may be voiced later.
-//   - A wrong suspicion is part of a stretch. The budget is shared, but in
-//     whatever order it is spent, it is spent. It may be of an earlier life, or
-//     a restart could not be moved before it.
-//   - A cut makes receiving impossible, so nothing can be moved over it. As for
-//     time with EagerTimers, every process makes any part of a stretch before.
+//   - Others notice a Send, a crash, a fencing, a restart (what is sent to a process before it is lost, after it
+//     is not) and, for Witness, a Deliver. These close a stretch, and are never moved.
+//   - The end of a cut, too, is never moved. All else is moved over it: nothing that can happen under the cut is
+//     made impossible by its end, since a pending Suspect notice may still come later.
+//   - A wrong suspicion is part of a stretch. The processes share the budget of suspicions, but the order in
+//     which they spend it does not matter. A suspicion may be of an earlier life; otherwise a restart could not
+//     be moved before it.
+//   - A cut makes receiving impossible, so nothing can be moved over it. As for time with EagerTimers, every
+//     process makes any part of a stretch before.
 //
-// What does not carry over is what exhaustive.go gains by computing stretches
-// once per view, by settling once per combination of ends, by Cumulative, and by
-// moving crashes to the end: all of them lean on a process's view being its own
-// state, mail and the set of the dead alone.
+// What does not carry over is what exhaustive.go gains by computing stretches once per view, by settling once
+// per combination of ends, by Cumulative, and by moving crashes to the end: all of them rely on a process's
+// view consisting only of its own state, its inbox and the set of dead processes.
 //
-// With Step there is no reduction: it is asked in every state.
+// With Step there is no reduction: it is called in every state.
 
 // search explores worlds.
 type search[S, M any] struct {
 	exploration[S, M]
-	worlds  []*World[S, M] // by depth; their memory is used again
+	worlds  []*World[S, M] // by depth; their memory is reused
 	path    []taken
 	whole   bool // every interleaving
-	bounded bool // by delays; whole, too
+	bounded bool // the number of delays is bounded; whole is set, too
 }
 
 // taken is a transition: an event and the choices made in it.
@@ -60,11 +56,11 @@ type phaseKind uint8
 const (
 	between     phaseKind = iota // anything may begin
 	stretching                   // rank goes on until others notice
-	settling                     // rank comes to rest; then the next one; then time passes or the run ends
+	settling                     // rank comes to rest; then the next rank; then time passes or the run ends
 	interrupted                  // the same, but with any part of a stretch; then a cut, or time passes
 )
 
-// eventful tells whether exhaustive.go cannot explore the world.
+// eventful reports whether the world needs this file because exhaustive.go cannot explore it.
 func (cfg *Config[S, M]) eventful() bool {
 	return cfg.Testament != nil || cfg.Restarts > 0 || cfg.Cuts > 0 || cfg.Suspicions > 0 || cfg.Fence != nil || cfg.Witness != nil || cfg.Claim != nil
 }
@@ -73,7 +69,7 @@ func newSearch[S, M any](cfg *Config[S, M]) *search[S, M] {
 	return &search[S, M]{exploration: newExploration(cfg), worlds: []*World[S, M]{newWorld(cfg)}, whole: cfg.Step != nil}
 }
 
-// run explores every setup, each with so many delays.
+// run explores every setup, each with the given number of delays.
 func (x *search[S, M]) run(delays int) (Report, error) {
 	if err := searchable(x.cfg); err != nil {
 		return Report{}, err
@@ -90,13 +86,13 @@ func (x *search[S, M]) run(delays int) (Report, error) {
 	}, x.violated)
 }
 
-// searchable refuses states that cannot be copied and told apart.
+// searchable rejects states that cannot be copied or compared.
 func searchable[S, M any](cfg *Config[S, M]) error {
 	return cmp.Or(printable[S]("state", true), printable[M]("message", false))
 }
 
-// explore visits what can come after the world at the end of the path, and
-// returns the number of ways to an end.
+// explore visits what can come after the world at the end of the path, and returns the number of ways to an
+// end.
 func (x *search[S, M]) explore(ph phase) uint64 {
 	w := x.world()
 	key := w.fingerprint(x.bounded).with(uint64(ph.kind)<<48 | uint64(ph.rank)<<24 | uint64(ph.left))
@@ -132,10 +128,10 @@ func (x *search[S, M]) explore(ph phase) uint64 {
 	return ways
 }
 
-// world is the one at the end of the path.
+// world returns the world at the end of the path.
 func (x *search[S, M]) world() *World[S, M] { return x.worlds[len(x.path)] }
 
-// allows tells whether e is tried in this phase.
+// allows reports whether e is tried in this phase.
 func (x *search[S, M]) allows(ph phase, e event) bool {
 	k := e.kind()
 	everybody := k == pass || k == cut || k == heal
@@ -170,13 +166,12 @@ func (x *search[S, M]) turns(ph phase, menu []event, due int) (to []phase) {
 	return to
 }
 
-// atRest tells whether nothing is due at r.
+// atRest reports whether nothing is due at r.
 func atRest(r int, due []event) bool {
 	return !slices.ContainsFunc(due, func(e event) bool { return e.at() == r })
 }
 
-// happens tries e with every choice made in it. One that is not ordinary costs
-// a delay.
+// happens tries e with every choice made in it. An extraordinary event or choice costs a delay.
 func (x *search[S, M]) happens(ph phase, e event, extraordinary bool) uint64 {
 	if x.bounded && extraordinary && ph.left == 0 {
 		return 0
@@ -209,7 +204,7 @@ func (x *search[S, M]) happens(ph phase, e event, extraordinary bool) uint64 {
 	return ways
 }
 
-// come goes on after a transition of phase ph.
+// come continues after a transition of phase ph.
 func (x *search[S, M]) come(ph phase, e event, goesOn bool) uint64 {
 	x.report.Transitions++
 	w := x.world()
@@ -254,8 +249,8 @@ func (x *search[S, M]) end(w *World[S, M]) uint64 {
 	return 1
 }
 
-// recurs ends the exploration: the path has come back to the state it had
-// after so many transitions.
+// recurs ends the exploration: the path has come back to the state it had after the given number of
+// transitions.
 func (x *search[S, M]) recurs(legs int) {
 	if legs == len(x.path) {
 		return // nothing happened in between
@@ -293,12 +288,11 @@ func (x *search[S, M]) retrace() (choices []uint64) {
 	return choices
 }
 
-// DelayBounded explores the schedules that differ from the ordinary one, oldest
-// first and nothing ill befalling anybody, in at most so many transitions
-// (delay-bounded scheduling; Emmi, Qadeer, Rakamarić 2011). A crash, a cut, any
-// other whim is such a difference, too. It reaches worlds that are too large
-// for Exhaustive, and mistakes that need few but particular coincidences. The
-// error is a mistake in cfg, Report.First, or ErrIncomplete.
+// DelayBounded explores the schedules that differ in at most delays transitions from the ordinary one, which
+// is oldest first and has no faults (delay-bounded scheduling; Emmi, Qadeer, Rakamarić 2011). A crash, a cut
+// or any other whim is such a difference, too. It reaches worlds that are too large for Exhaustive, and
+// mistakes that need few but particular coincidences. The error is a mistake in cfg, Report.First, or
+// ErrIncomplete.
 func DelayBounded[S, M any](cfg Config[S, M], delays int) (Report, error) {
 	if err := cfg.validate(); err != nil {
 		return Report{}, err

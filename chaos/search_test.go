@@ -13,8 +13,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// eventfulWorld draws a small world in which more than crashes befalls
-// processes.
+// eventfulWorld draws a small world with other faults than crashes.
 func eventfulWorld(r *rand.Rand) Config[tableState, uint8] {
 	cfg := randomWorld(r)
 	cfg.Cumulative, cfg.ExtraNext = false, false
@@ -70,7 +69,7 @@ func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 		}
 		got, some, err := ends(cfg, false, 20_000)
 		if errors.Is(err, ErrIncomplete) {
-			continue // many moments at which a timer may be eager, or a cut come
+			continue // many moments for an eager timer or a cut
 		}
 		if err != nil {
 			t.Fatalf("seed %d (%s): %v", seed, describeFate(cfg), err)
@@ -93,8 +92,7 @@ func TestSearchFindsExactlyTheEndsThatEveryInterleavingFinds(t *testing.T) {
 	}
 }
 
-// Without the new events, the search, the stretches of exhaustive.go and the
-// dumb world agree.
+// Without the new events, the search, the stretches of exhaustive.go and the naive world agree.
 func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 	cases := 0
 	for seed := range sample(t, 80, 250) {
@@ -126,12 +124,12 @@ func TestSearchAgreesWithTheDumbWorld(t *testing.T) {
 	}
 }
 
-// worldsVariable says how many random worlds to look at in each test that draws some:
+// worldsVariable names the variable that says how many random worlds each test that draws worlds looks at:
 //
 //	COPPICE_WORLDS=2000 go test -count=1 -run 'Ends|Delays' ./chaos
 const worldsVariable = "COPPICE_WORLDS"
 
-// sample is a number of worlds: few or all, unless the variable names another.
+// sample returns a number of worlds: few or all, unless the variable gives another.
 func sample(t *testing.T, few, all uint64) uint64 {
 	t.Helper()
 	if n, err := strconv.ParseUint(os.Getenv(worldsVariable), 10, 64); err == nil {
@@ -140,7 +138,7 @@ func sample(t *testing.T, few, all uint64) uint64 {
 	return extent.Of(t, few, all)
 }
 
-// Random invents no end of an eventful world, and reaches most.
+// Random invents no end of a world with these faults, and reaches most.
 func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 	reached, all := 0, 0
 	for seed := range sample(t, 12, 50) {
@@ -172,8 +170,7 @@ func TestRandomReachesTheEndsOfEventfulWorlds(t *testing.T) {
 	}
 }
 
-// With enough delays, bounding them loses nothing; with fewer, ends are lost
-// and none invented.
+// With enough delays, bounding them loses nothing; with fewer, it loses ends and invents none.
 func TestDelaysBoundWhatIsExplored(t *testing.T) {
 	smaller := 0
 	for seed := range sample(t, 20, 40) {
@@ -212,7 +209,7 @@ func TestDelaysBoundWhatIsExplored(t *testing.T) {
 	}
 }
 
-// Whatever end is forbidden, a search finds a run to it that replays.
+// Whatever end Check forbids, a search finds a run to it that replays.
 func TestViolationsOfEventfulWorldsReplay(t *testing.T) {
 	found := 0
 	seeds := sample(t, 80, 200)

@@ -8,27 +8,24 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Setup is what may differ from run to run. Config.Vary changes it, drawing
-// every decision from Choose, Chance or FailUpTo, so that it is replayed, made
-// smaller and enumerated like everything else.
+// Setup is what may differ from run to run. Config.Vary changes it, drawing every decision from Choose,
+// Chance or FailUpTo, so that it is replayed, shortened and enumerated like everything else.
 type Setup[S, M any] struct {
 	*Choices
 
-	// Protocol is what the run's processes run; initially Config.Protocol.
+	// Protocol is the protocol of the run; initially Config.Protocol.
 	Protocol protocol.Protocol[S, M]
 
-	// Seed is what Init gets, at every process the same. Random draws it;
-	// Exhaustive leaves it 0.
+	// Seed is passed to Init, the same at every process. Random draws it; Exhaustive leaves it 0.
 	Seed uint64
 
-	// Inputs are the run's; initially Config.Inputs. Replace, never overwrite.
+	// Inputs are the run's; initially Config.Inputs. Replace the slice; never overwrite its elements.
 	Inputs []Input
 
-	// Faults are the run's; initially those of Config, of which none may be exceeded.
-	// Random only.
+	// Faults are the run's; initially those of Config, which they must not exceed. Random only.
 	Faults
 
-	// Own is what Vary keeps for itself from run to run: no other worker has it.
+	// Own is what Vary keeps from run to run; workers do not share it.
 	Own any
 
 	failed  []bool
@@ -36,7 +33,7 @@ type Setup[S, M any] struct {
 	horizon horizons // 0: that of the configuration
 }
 
-// Faults are what may befall the processes of a run; see Config.
+// Faults bounds the faults of a run; see Config.
 type Faults struct {
 	Crashes, Restarts, Cuts, Suspicions, Frozen, Late int
 
@@ -45,25 +42,24 @@ type Faults struct {
 	MayCrash     func(protocol.Rank) bool
 }
 
-// Shrink leaves the first p processes. Random only.
+// Shrink keeps only the first p processes. Random only.
 func (s *Setup[S, M]) Shrink(p int) { s.failed = s.failed[:p] }
 
-// Expect says how many effects there usually are in the run: those of the busiest
-// process, and those of all. Faults come at moments drawn accordingly.
+// Expect sets how many effects the run usually has: those of the busiest process, and those of all. The
+// moments of faults are drawn accordingly.
 func (s *Setup[S, M]) Expect(one, all int) { s.horizon = horizons{one, all} }
 
-// P is the number of processes.
+// P returns the number of processes.
 func (s *Setup[S, M]) P() int { return len(s.failed) }
 
 // Fail makes rank dead from the start.
 func (s *Setup[S, M]) Fail(rank protocol.Rank) { s.failed[rank] = true }
 
-// Failed tells whether rank is dead from the start.
+// Failed reports whether rank is dead from the start.
 func (s *Setup[S, M]) Failed(rank protocol.Rank) bool { return s.failed[rank] }
 
-// FailUpTo lets at most most further processes be dead from the start, none of
-// them in spare. Every number of them is equally likely, and every set of one
-// size; Exhaustive sees every set once.
+// FailUpTo makes at most most further processes dead from the start, none of them in spare. Every number of
+// them is equally likely, and every set of one size; Exhaustive sees every set once.
 func (s *Setup[S, M]) FailUpTo(most int, spare ...protocol.Rank) {
 	left := 0
 	for r, dead := range s.failed {
@@ -84,7 +80,7 @@ func (s *Setup[S, M]) FailUpTo(most int, spare ...protocol.Rank) {
 	}
 }
 
-// nextInput is the place of r's next input, from the given one on; beyond all: there is none.
+// nextInput returns the index of r's next input, from the given one on; len(s.Inputs) if there is none.
 func (s *Setup[S, M]) nextInput(from int32, r int) int32 {
 	for int(from) < len(s.Inputs) && int(s.Inputs[from].Rank) != r {
 		from++
@@ -124,5 +120,5 @@ func (s *Setup[S, M]) prepare(cfg *Config[S, M], c *Choices) error {
 	return nil
 }
 
-// errSetup is a mistake in the configuration that only a run brings to light.
+// errSetup is a mistake in the configuration that shows only in a run.
 var errSetup = errors.New("chaos: bad setup")

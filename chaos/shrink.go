@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// A violation is shortened by changing its choices and keeping what still
-// violates and is simpler: fewer deaths, then fewer steps, then shorter and
-// smaller choices. Choices that have run out answer 0, so leaving out the end
-// means «and then everything took its ordinary course».
+// A violation is shortened by changing its choices and keeping what still violates and is simpler: fewer
+// faults, then fewer steps, then fewer and smaller choices. An exhausted list of choices answers 0, so
+// leaving out the end means "and then everything took its ordinary course".
 
 // shrinkSteps bounds the effort, in transitions: about a second.
 const shrinkSteps = 10_000_000
@@ -18,13 +17,13 @@ type shrinker[S, M any] struct {
 	nature error
 	best   []uint64
 	size   size
-	asked  int // choices best's run asks for
+	asked  int // number of choices that best's run makes
 	budget int
 }
 
 // size orders runs by how much there is to understand.
 type size struct {
-	deaths, steps, choices int // deaths: and whatever else befell processes
+	deaths, steps, choices int // deaths counts all faults
 	sum                    uint64
 }
 
@@ -32,8 +31,8 @@ func (a size) less(b size) bool {
 	return cmp.Or(cmp.Compare(a.deaths, b.deaths), cmp.Compare(a.steps, b.steps), cmp.Compare(a.choices, b.choices), cmp.Compare(a.sum, b.sum)) < 0
 }
 
-// shrink returns the simplest violation of the same nature it finds; nil if
-// the choices violate nothing.
+// shrink returns the simplest violation of the same nature that it finds, or nil if the choices violate
+// nothing.
 func (w *World[S, M]) shrink(choices []uint64) *Violation {
 	first := w.replay(choices)
 	if first == nil {
@@ -48,8 +47,8 @@ func (w *World[S, M]) shrink(choices []uint64) *Violation {
 	return w.replay(s.best)
 }
 
-// violation is the simplest one that it finds of choices that violate something, for an exploration to end with; its
-// report has it, too.
+// violation returns the simplest violation that shrink finds for the choices, as the error that ends an
+// exploration, and adds it to the report.
 func (w *World[S, M]) violation(choices []uint64, what error, r *Report) error {
 	v := w.shrink(choices)
 	if v == nil {
@@ -108,9 +107,8 @@ func (s *shrinker[S, M]) remove() bool {
 	return improved
 }
 
-// change gives single choices another value: every small one, for a larger
-// choice may make a shorter run, and large ones by halves. Zeros at the end,
-// which best leaves out, are choices as well.
+// change gives single choices another value: every small one, since a larger choice may make a shorter run,
+// and large ones by halves. Zeros at the end, which best leaves out, are choices as well.
 func (s *shrinker[S, M]) change() bool {
 	improved := false
 	for i := 0; i < s.asked; i++ {
@@ -136,8 +134,7 @@ func (s *shrinker[S, M]) set(i int, v uint64) bool {
 	return s.try(candidate)
 }
 
-// trimmed copies choices without the zeros at the end, which are what an
-// exhausted list answers anyway.
+// trimmed returns a copy of choices without the zeros at the end, which an exhausted list answers anyway.
 func trimmed(choices []uint64) []uint64 {
 	n := len(choices)
 	for n > 0 && choices[n-1] == 0 {

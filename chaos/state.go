@@ -7,17 +7,16 @@ import (
 	"reflect"
 )
 
-// States are plain values as a rule: an assignment copies them and == compares
-// them. One that holds pointers, slices or maps says how with two methods.
+// States are usually plain values: an assignment copies them and == compares them. A state that holds
+// pointers, slices or maps implements two methods instead.
 
 // Cloner is implemented by states that an assignment does not copy.
 type Cloner[S any] interface {
 	Clone() S
 }
 
-// Fingerprinter is implemented by states and messages that == does not compare.
-// Different values have different fingerprints, for all practical purposes, and
-// equal ones the same.
+// Fingerprinter is implemented by states and messages that == does not compare. Equal values have the same
+// fingerprint; different values have different ones, for all practical purposes.
 type Fingerprinter interface {
 	Fingerprint() [2]uint64
 }
@@ -30,8 +29,8 @@ func clone[S any](s *S) S {
 	return *s
 }
 
-// fingerprint stands for a value: 128 bits, so that among 10⁷ states two different ones
-// share it with probability 10⁻²⁵.
+// fingerprint stands for a value: 128 bits, so that among 10⁷ states two different ones share it with
+// probability 10⁻²⁵.
 type fingerprint struct{ a, b uint64 }
 
 // with folds x into the fingerprint; the order matters.
@@ -44,14 +43,14 @@ func (f fingerprint) and(g fingerprint) fingerprint {
 	return fingerprint{mix(f.a ^ g.a), mix(f.b + g.b*golden)}
 }
 
-// compare puts fingerprints in some order.
+// compare puts fingerprints in an arbitrary but fixed order.
 func (f fingerprint) compare(g fingerprint) int {
 	return cmp.Or(cmp.Compare(f.a, g.a), cmp.Compare(f.b, g.b))
 }
 
 var printSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-// printOf is the fingerprint of a state or a message.
+// printOf returns the fingerprint of a state or a message.
 func printOf[T any](v *T) fingerprint {
 	if f, ok := any(v).(Fingerprinter); ok {
 		p := f.Fingerprint()
@@ -61,7 +60,7 @@ func printOf[T any](v *T) fingerprint {
 	return fingerprint{maphash.Comparable(printSeeds[0], boxed), maphash.Comparable(printSeeds[1], boxed)}
 }
 
-// printable says why values of type T cannot be told apart, if so.
+// printable returns an error if values of type T cannot be compared or, if copied is set, not copied.
 func printable[T any](what string, copied bool) error {
 	var v *T
 	if _, ok := any(v).(Fingerprinter); ok {
@@ -76,7 +75,7 @@ func printable[T any](what string, copied bool) error {
 	return nil
 }
 
-// isPlain tells whether == on values of type t looks at all there is.
+// isPlain reports whether == on values of type t compares everything.
 func isPlain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Chan, reflect.Func, reflect.Interface, reflect.UnsafePointer:

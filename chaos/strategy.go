@@ -2,10 +2,9 @@ package chaos
 
 import "math/bits"
 
-// A strategy is how one run's schedule is drawn. Uniform schedules rarely keep
-// one process or channel back for long, which is what most bugs need; so each
-// run uses one of several kinds, chosen by its seed. All of them are fair from
-// some step on, or a protocol that retries would seem to livelock.
+// A strategy decides how one run's schedule is drawn. Uniform schedules rarely keep one process or channel
+// back for a long time, which is what most bugs need; so each run uses one of several kinds, chosen by its
+// seed. All of them are fair from some step on; otherwise a protocol that retries would seem to livelock.
 
 type strategyKind uint8
 
@@ -22,9 +21,9 @@ const (
 
 type strategy struct {
 	until int    // step from which it is uniform
-	key   uint64 // priorities: which
-	rare  uint64 // an exception comes once in so many steps, a power of two
-	kinds uint64 // avoided: kinds of events, a bit each,
+	key   uint64 // of priorities
+	rare  uint64 // an exception comes once in this many steps, a power of two
+	kinds uint64 // avoided events: their kinds, a bit each,
 	at    uint64 // … at these ranks (modulo 64),
 	from  uint64 // … or from these, but not both
 	kind  strategyKind
@@ -54,13 +53,13 @@ func (s *strategy) set(kind strategyKind, until int, rare, key uint64) {
 	}
 }
 
-// avoids tells whether e should wait.
+// avoids reports whether e should wait.
 func (s *strategy) avoids(e event) bool {
 	return s.kinds>>(e.kind()&63)&(s.at>>(e.at()&63)^s.from>>(e.from()&63))&1 == 1
 }
 
-// pick chooses one of n transitions: an event, or, if n says so, that time
-// passes. The choice made of it is the event's place by age.
+// pick chooses one of n transitions: an event or, if n is one more than there are events, that time passes.
+// It records the event's place by age as the choice.
 func (w *World[S, M]) pick(n int) int {
 	c := &w.choices
 	if c.replaying {
@@ -78,8 +77,8 @@ func (w *World[S, M]) pick(n int) int {
 	return i
 }
 
-// bias replaces i, which is uniform, by what the strategy prefers. The low bits
-// of x, from whose high bits i was made, are fresh.
+// bias replaces i, which is uniform, by what the strategy prefers. i was made from the high bits of x; the
+// low bits are unused.
 func (s *strategy) bias(c *Choices, a *agenda, n, i int, x uint64) int {
 	switch s.kind {
 	case oldest:
@@ -110,8 +109,7 @@ func (s *strategy) bias(c *Choices, a *agenda, n, i int, x uint64) int {
 	return i
 }
 
-// highest is the event of the highest priority. That time passes has the
-// priority of chance.
+// highest returns the index of the event of the highest priority. The passing of time has a random priority.
 func (s *strategy) highest(events []event, i int) int {
 	if i == len(events) {
 		return i

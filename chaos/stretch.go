@@ -9,18 +9,18 @@ import (
 
 // A stretch is what one process does up to its next Send; see exhaustive.go.
 
-// point is where a stretch may have come to.
+// point is a point that a stretch may have reached.
 type point[S, M any] struct {
 	p      *private[S, M]
 	inbox  []queue[M]
 	corpse *private[S, M] // what a crash here leaves
-	unread uint64         // a rest: from whom messages are left
+	unread uint64         // at a rest: the senders of unread messages, a bit each
 	parent *point[S, M]   // nil: nothing done yet
-	by     move           // what led from parent here
+	by     move           // the move that led from parent here
 	r      int
 	depth  int           // moves from the start of the stretch
-	to     protocol.Rank // after a Send: to whom
-	item   item[M]       // after a Send: what
+	to     protocol.Rank // after a Send: its receiver
+	item   item[M]       // after a Send: its message
 }
 
 // move is an event, and which message of the channel it takes.
@@ -33,7 +33,7 @@ type move struct {
 type stretches[S, M any] struct {
 	points  []*point[S, M] // everything before a Send
 	sends   []*point[S, M] // right after the Send
-	rests   []*point[S, M] // nothing is left to do, or only to spin; with LossyCrashes: or to receive
+	rests   []*point[S, M] // nothing is left to do, or only to spin; with LossyCrashes: or only to receive
 	crashes []*point[S, M] // those that leave different corpses
 	ends    fingerprint    // of the ways in which settle lets the process end
 }
@@ -90,7 +90,7 @@ func (at *point[S, M]) print() fingerprint {
 	return f
 }
 
-// endings is the fingerprint of what settle may choose from for the process.
+// endings returns the fingerprint of what settle may choose from for the process.
 func (t *tour[S, M]) endings() fingerprint {
 	ends := t.x.stops(t.stretches)
 	prints := make([]fingerprint, 0, len(ends)+len(t.crashes))
@@ -162,7 +162,7 @@ func (t *tour[S, M]) leave(at *point[S, M]) {
 	}
 }
 
-// moves lists what can happen at r, its crash and the passing of time aside.
+// moves lists what can happen at r, except its crash and the passing of time.
 func (x *explorer[S, M]) moves(p *private[S, M], inbox []queue[M], r int, dead uint64) []move {
 	var moves []move
 	switch p.rest {
@@ -198,13 +198,12 @@ func (x *explorer[S, M]) moves(p *private[S, M], inbox []queue[M], r int, dead u
 	return moves
 }
 
-// quiet tells whether nothing can happen at r.
+// quiet reports whether nothing can happen at r.
 func (x *explorer[S, M]) quiet(g *node[S, M], r int) bool {
 	return len(x.moves(g.procs[r], g.inboxes[r], r, g.dead)) == 0
 }
 
-// spins tells whether r, which may act, stays as it is when it does: it waits
-// for a moment that is past.
+// spins reports whether r, which may act, stays as it is when it does: it waits for a moment that is past.
 func (x *explorer[S, M]) spins(g *node[S, M], r int) bool {
 	p := *g.procs[r]
 	if len(x.moves(&p, g.inboxes[r], r, g.dead)) != 1 || p.rest != Runnable {
@@ -215,7 +214,7 @@ func (x *explorer[S, M]) spins(g *node[S, M], r int) bool {
 	return a.Kind == protocol.Wait && a.At <= g.now && p.signed().print == g.procs[r].print
 }
 
-// step is a point that will be one move further.
+// step returns a new point, one move after at.
 func (t *tour[S, M]) step(at *point[S, M], m move) *point[S, M] {
 	p := *at.p
 	p.state = clone(&p.state)
@@ -224,7 +223,7 @@ func (t *tour[S, M]) step(at *point[S, M], m move) *point[S, M] {
 	return to
 }
 
-// arrive hands something over.
+// arrive hands a message or a notice to the process.
 func (t *tour[S, M]) arrive(at *point[S, M], m move) {
 	to := t.step(at, m)
 	p, from, running := to.p, m.event.from(), t.x.w.setup.Protocol
@@ -252,7 +251,7 @@ func (t *tour[S, M]) arrive(at *point[S, M], m move) {
 	t.come(to)
 }
 
-// next asks for an action and returns where it leads, if not to a Send.
+// next calls Next and returns the point it leads to, or nil after a Send or a broken contract.
 func (t *tour[S, M]) next(at *point[S, M], m move) *point[S, M] {
 	to := t.step(at, m)
 	p := to.p
@@ -335,7 +334,7 @@ func (x *explorer[S, M]) askAgain(p *private[S, M], r int, now protocol.Time) er
 	return nil
 }
 
-// askAllAgain does so for all that rest, after time has passed.
+// askAllAgain checks duty 1 on all processes that rest, after time has passed.
 func (x *explorer[S, M]) askAllAgain(g *node[S, M]) {
 	for r, p := range g.procs {
 		if err := x.askAgain(p, r, g.now); err != nil {

@@ -6,12 +6,11 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// table is a machine made by chance: what it does is looked up in tables, so
-// any dependence on the order of arrivals occurs in some of them. Fuel makes it
-// end.
+// table is a random machine: it looks up what it does in tables, so any dependence on the order of arrivals
+// occurs in some of them. Fuel makes it end.
 type table struct {
 	p, phases, fuel int
-	learns          bool    // phases are sets of bits, to which everything only adds
+	learns          bool    // phases are sets of bits that only grow
 	receive         []uint8 // [self][phase][from][msg] → phase
 	notify          []uint8 // [self][phase][kind+rank] → phase
 	act             []entry // [self][phase]
@@ -36,7 +35,7 @@ type tableState struct {
 	fuel  uint8
 }
 
-// newTable draws a machine; kinds are those of its actions.
+// newTable draws a machine; kinds are the kinds of its actions.
 func newTable(r *rand.Rand, p, phases, fuel int, kinds []protocol.Kind) *table {
 	t := &table{p: p, phases: phases, fuel: fuel}
 	phase := func() uint8 { return uint8(r.IntN(phases)) }

@@ -9,12 +9,11 @@ import (
 
 // Violation is a run in which something did not hold.
 type Violation struct {
-	// Err says what: what Check or Step returned, or an error that wraps
-	// ErrLivelock, ErrContract or ErrPanic.
+	// Err is what was violated: what Check or Step returned, or an error that wraps ErrLivelock,
+	// ErrContract or ErrPanic.
 	Err error
 
-	// Seed makes Random find this violation in its first run. Exhaustive has
-	// none.
+	// Seed makes Random find this violation in its first run. A violation that Exhaustive found has none.
 	Seed uint64
 
 	// Run is the index of Random's run.
@@ -23,13 +22,13 @@ type Violation struct {
 	// Choices make Replay repeat the run, after shortening.
 	Choices []uint64
 
-	// Steps tell the run, after shortening, one line each.
+	// Steps describes the run, after shortening, one line each.
 	Steps []string
 
 	random bool
 }
 
-// Error says what was violated and how to see it again.
+// Error says what was violated and how to repeat the run.
 func (v *Violation) Error() string {
 	if v.random {
 		return fmt.Sprintf("chaos: %v (replay: runs 1, seed %d)\n%s", v.Err, v.Seed, v.Script())
@@ -37,16 +36,16 @@ func (v *Violation) Error() string {
 	return fmt.Sprintf("chaos: %v\n%s", v.Err, v.Script())
 }
 
-// Unwrap gives what was violated.
+// Unwrap returns what was violated.
 func (v *Violation) Unwrap() error { return v.Err }
 
-// Script is the run as text: its steps, and the verdict last.
+// Script returns the run as text: its steps, and the verdict last.
 func (v *Violation) Script() string {
 	return strings.Join(append(slices.Clip(v.Steps), fmt.Sprintf("=> %v\n", v.Err)), "\n")
 }
 
-// Replay makes the run of these choices again, which come from a Violation of
-// the same configuration, and returns what it violates: nil if nothing.
+// Replay repeats the run of these choices, which come from a Violation of the same configuration, and returns
+// what it violates, or nil.
 func Replay[S, M any](cfg Config[S, M], choices []uint64) (*Violation, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func Replay[S, M any](cfg Config[S, M], choices []uint64) (*Violation, error) {
 	return v, nil
 }
 
-// replay makes a run of given choices and tells it.
+// replay makes the run of the given choices and records its script.
 func (w *World[S, M]) replay(choices []uint64) *Violation {
 	w.script = &script[M]{}
 	defer func() { w.script = nil }()
@@ -85,8 +84,8 @@ func (w *World[S, M]) play() (err error) {
 	return w.run()
 }
 
-// nature tells violations apart that have nothing to do with each other.
-// Shortening keeps it: a lost message must not become a livelock on the way.
+// nature distinguishes unrelated violations. Shortening keeps it: a lost message must not become a livelock
+// on the way.
 func nature(err error) error {
 	for _, kind := range []error{ErrLivelock, ErrContract, ErrPanic, ErrClaims, ErrStalled, errSetup} {
 		if errors.Is(err, kind) {

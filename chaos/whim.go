@@ -6,26 +6,25 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A whim is an event that may come at any moment and need never come: a crash,
-// a restart, a cut and its end, a wrong suspicion, the end of all faults.
+// A whim is an event that may come at any moment and need never come: a crash, a restart, a cut and its end,
+// a wrong suspicion, the end of all faults.
 //
-// Drawn like other events, whims would nearly all come at the start of a run.
-// So Random places them: it draws after how many effects (of the process that
-// crashes; of all for the others) each becomes something that can happen. What
-// explores every schedule is free instead: all whims that the configuration
-// still allows can happen all the time. The menu of what can happen then lists
-// what is due first, oldest first, so that 0 stays the ordinary choice. Which
-// of the two a run is, its first choice tells, which is Init's seed: free stands
+// Drawn like other events, whims would nearly all come at the start of a run. So Random places them: it draws
+// after how many effects (for a crash, effects of its process; for the others, of all) each becomes something
+// that can happen. In searches that explore every schedule, whims are free instead: all whims that the
+// configuration still allows can happen all the time. The menu of what can happen then lists what is due
+// first, oldest first, so that 0 stays the ordinary choice. The first choice of a run, which is Init's seed,
+// decides between the two: free stands for seed 0 and free whims.
 // for seed 0 and free whims.
 const free uint64 = 0x66726565 << 24
 
-// placement is a whim that can happen after so many effects.
+// placement is a whim that can happen after a given number of effects.
 type placement struct {
 	event event
 	after int
 }
 
-// placeFate draws cuts and wrong suspicion.
+// placeFate draws cuts and wrong suspicions.
 func (w *World[S, M]) placeFate() {
 	if w.setup.Cuts > 0 {
 		for range w.choices.Choose(w.setup.Cuts + 1) {
@@ -59,7 +58,7 @@ func (w *World[S, M]) place(e event) {
 	w.enablePlaced()
 }
 
-// enablePlaced makes what was placed here something that can happen.
+// enablePlaced makes the whims that are placed here something that can happen.
 func (w *World[S, M]) enablePlaced() {
 	kept := w.fate.placed[:0]
 	for _, one := range w.fate.placed {
@@ -77,9 +76,8 @@ func (w *World[S, M]) enablePlaced() {
 	w.fate.placed = kept
 }
 
-// bringForward makes the whim that would be next something that can happen now,
-// at what would be the end: a group may do nothing at all until something
-// befalls it. false: this is the end.
+// bringForward makes the next whim something that can happen now, at what would be the end of the run: a
+// group may do nothing at all until a fault comes. It returns false if this is the end.
 func (w *World[S, M]) bringForward() bool {
 	if !w.cfg.eventful() {
 		return false
@@ -108,7 +106,7 @@ func (w *World[S, M]) bringForward() bool {
 	return true
 }
 
-// placeRestart draws whether and when who has died comes back.
+// placeRestart draws whether and when a crashed process comes back.
 func (w *World[S, M]) placeRestart(e event) {
 	w.fate.loud = true
 	switch {
@@ -120,7 +118,7 @@ func (w *World[S, M]) placeRestart(e event) {
 	}
 }
 
-// placeNextCrash draws whether and when who came back crashes again.
+// placeNextCrash draws whether and when a process that came back crashes again.
 func (w *World[S, M]) placeNextCrash(p *proc[S, M], r int) {
 	if w.fate.free || w.fate.crashes >= w.setup.Crashes || !w.mayCrash(r) || w.choices.Choose(2) == 0 {
 		return
@@ -130,14 +128,14 @@ func (w *World[S, M]) placeNextCrash(p *proc[S, M], r int) {
 	w.enableCrash(r)
 }
 
-// isWhim tells whether e, on the agenda, may come and is not due.
+// isWhim reports whether e, on the agenda, may come and is not due.
 func (w *World[S, M]) isWhim(e event) bool {
 	switch e.kind() {
 	case restart, cut, heal, suspicion, freeze, begin:
 		return true
 	case crash:
-		return !w.Frozen(protocol.Rank(e.at())) // who is found dead
-	case suspect: // of a cut that has healed
+		return !w.Frozen(protocol.Rank(e.at())) // a frozen process that is found dead is due to crash
+	case suspect: // it need not come once its cut has healed
 		return !w.Frozen(protocol.Rank(e.from())) && (!w.fate.isCut || !w.fate.parts(e.from(), e.at()))
 	}
 	return false
@@ -168,7 +166,7 @@ func (w *World[S, M]) recount() {
 	}
 }
 
-// take makes an event of the menu happen; false: that was the end.
+// take makes an event of the menu happen. It returns false if that was the end.
 func (w *World[S, M]) take(e event) bool {
 	w.steps++
 	if e.kind() == pass {
@@ -182,9 +180,8 @@ func (w *World[S, M]) take(e event) bool {
 	return true
 }
 
-// menu appends everything that can happen in a run whose whims are free: what
-// is due, oldest first; that time passes or the run ends, if it may; whims. It
-// returns how many are due.
+// menu appends everything that can happen in a run whose whims are free: what is due, oldest first; the
+// passing of time or the end of the run, if allowed; whims. It also returns how many are due.
 func (w *World[S, M]) menu(list []event) ([]event, int) {
 	list = append(list, w.agenda.events...)
 	slices.Sort(list) // by age
@@ -212,7 +209,7 @@ func (w *World[S, M]) rankOf(e event) int {
 	return 0
 }
 
-// whimsNow appends the whims that are on no agenda.
+// whimsNow appends the possible whims that are not on the agenda.
 func (w *World[S, M]) whimsNow(list []event) []event {
 	for r := range w.procs {
 		p := &w.procs[r]

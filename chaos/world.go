@@ -7,18 +7,18 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// World is one run, as far as it has come. Check and Step read it.
+// World is one run, up to now. Check and Step read it.
 type World[S, M any] struct {
 	cfg      *Config[S, M]
 	setup    Setup[S, M]
-	protocol protocol.Protocol[S, M] // setup's, at hand
+	protocol protocol.Protocol[S, M] // same as setup's
 	procs    []proc[S, M]
 	channels []channel[M] // [from·P + to]
 	agenda   agenda
-	held     []event // what waits for the cut to heal
+	held     []event // events that wait for a cut to heal or for a process
 	choices  Choices
 	strategy strategy
-	script   *script[M] // what happens, in words; nil: nobody reads it
+	script   *script[M] // description of what happens; nil: not recorded
 	verdict  error      // contract broken
 	scratch  S          // state before an extra Next
 	now      protocol.Time
@@ -26,25 +26,25 @@ type World[S, M any] struct {
 	steps    int
 	stepsMax int
 	horizon  horizons
-	usual    horizons // that of this run
+	usual    horizons // horizons of this run
 	whims    int      // events in agenda that may come and are never due
-	waiting  int      // processes that wait for a moment
-	eager    bool     // cfg's, at hand
-	crashes  int      // fenced ones included
+	waiting  int      // processes that are Waiting
+	eager    bool     // same as cfg's
+	crashes  int      // including fenced processes
 	fate     fate[M]
 	snapshot bool // states are shared with other worlds: copy before a change
 }
 
-// Rest says what a process is doing.
+// Rest is the activity of a process.
 type Rest uint8
 
-// What a process may be doing.
+// The activities of a process.
 const (
 	Unstarted Rest = iota // has not had its first Next
 	Runnable              // may act
 	Idle                  // until something arrives
 	Waiting               // until its moment or until something arrives
-	Done                  // for ever
+	Done                  // forever
 )
 
 type life uint8
@@ -60,7 +60,7 @@ type proc[S, M any] struct {
 	course[M]
 }
 
-// course is what has become of a process.
+// course is the part of a process's record that is not its state.
 type course[M any] struct {
 	until      protocol.Time // when Waiting
 	delivered  []Delivery[M]
@@ -71,12 +71,12 @@ type course[M any] struct {
 	number     uint32 // of the life, from 1
 	rest       Rest
 	reached    bool
-	begins     bool        // has come back, and not been told to begin
+	begins     bool        // has come back and not yet got its Begin notice
 	signed     bool        // print is up to date; explorers only
 	print      fingerprint // of all that matters here
 }
 
-// effects counts what a process did that others, or its user, can see.
+// effects returns how many things the process did that others, or its user, can see.
 func (p *proc[S, M]) effects() int32 { return p.sends + int32(len(p.delivered)) }
 
 // Delivery is one result handed to the user.
@@ -86,21 +86,20 @@ type Delivery[M any] struct {
 	Life uint32 // of the process, from 1
 }
 
-// P is the number of processes.
+// P returns the number of processes.
 func (w *World[S, M]) P() int { return w.p }
 
-// Now is the time.
+// Now returns the time.
 func (w *World[S, M]) Now() protocol.Time { return w.now }
 
-// Protocol is what the processes of this run run.
+// Protocol returns the protocol of this run.
 func (w *World[S, M]) Protocol() protocol.Protocol[S, M] { return w.protocol }
 
-// Crashes is the number of processes that crashed, without those dead from the
-// start.
+// Crashes returns the number of processes that crashed, without those dead from the start.
 func (w *World[S, M]) Crashes() int { return w.crashes }
 
-// State is the state of a live process, for reading; nil for a dead one, whose
-// last thoughts nobody knows.
+// State returns the state of a live process, for reading. It returns nil for a dead process, whose last state
+// nothing can observe.
 func (w *World[S, M]) State(rank protocol.Rank) *S {
 	if !w.Alive(rank) {
 		return nil
@@ -108,31 +107,30 @@ func (w *World[S, M]) State(rank protocol.Rank) *S {
 	return &w.procs[rank].state
 }
 
-// Alive tells whether rank is neither crashed nor dead from the start.
+// Alive reports whether rank is neither crashed nor dead from the start.
 func (w *World[S, M]) Alive(rank protocol.Rank) bool { return w.procs[rank].life == alive }
 
-// Crashed tells whether rank crashed during the run.
+// Crashed reports whether rank crashed during the run.
 func (w *World[S, M]) Crashed(rank protocol.Rank) bool { return w.procs[rank].life == crashed }
 
-// Failed tells whether rank was dead from the start.
+// Failed reports whether rank was dead from the start.
 func (w *World[S, M]) Failed(rank protocol.Rank) bool { return w.procs[rank].life == failed }
 
-// Rest says what rank is doing. The dead are Done.
+// Rest returns what rank is doing. A dead process is Done.
 func (w *World[S, M]) Rest(rank protocol.Rank) Rest { return w.procs[rank].rest }
 
-// Reached tells whether rank ever had a reason to act: it got a message or a
-// notice, or acted at its first Next.
+// Reached reports whether rank ever had a reason to act: it got a message or a notice, or acted at its first
+// Next.
 func (w *World[S, M]) Reached(rank protocol.Rank) bool { return w.procs[rank].reached }
 
-// Sent tells whether rank has ever sent a message, be it to the dead. How many,
-// a Step can count; to Exhaustive, runs that differ in that alone are one.
+// Sent reports whether rank has ever sent a message, even to a dead process. A Step can count the messages;
+// to Exhaustive, runs that differ only in that count are the same.
 func (w *World[S, M]) Sent(rank protocol.Rank) bool { return w.procs[rank].sends > 0 }
 
-// Steps is how many there have been.
+// Steps returns the number of steps so far.
 func (w *World[S, M]) Steps() int { return w.steps }
 
-// Delivered lists what rank handed to its user, in order. A process that
-// crashed later has delivered all the same.
+// Delivered lists what rank handed to its user, in order, including deliveries before a crash.
 func (w *World[S, M]) Delivered(rank protocol.Rank) []Delivery[M] { return w.procs[rank].delivered }
 
 func newWorld[S, M any](cfg *Config[S, M]) *World[S, M] {
@@ -204,8 +202,7 @@ func (w *World[S, M]) enableInput(r int) {
 	}
 }
 
-// announce lets everybody be told of the death of r, and of those before it
-// first.
+// announce lets every process be notified of the crash of r, after r's earlier crashes.
 func (w *World[S, M]) announce(r int) {
 	for to := range w.procs {
 		if w.procs[to].rest != Done && w.fate.untold(to, r) == 1 {
@@ -214,7 +211,7 @@ func (w *World[S, M]) announce(r int) {
 	}
 }
 
-// run goes on until the end and says what was violated, if anything.
+// run runs to the end and returns what was violated, if anything.
 func (w *World[S, M]) run() error {
 	for w.advance() {
 		if w.verdict != nil {
@@ -235,9 +232,8 @@ func (w *World[S, M]) run() error {
 	return nil
 }
 
-// advance makes one transition; false: this is the end. That time passes, or
-// the run ends, is the choice after all the events. A crash may come but is
-// never due, so it holds up neither.
+// advance makes one transition. It returns false if this is the end. The passing of time, or the end of the
+// run, is the choice after all the events. A crash may come but is never due, so it delays neither.
 func (w *World[S, M]) advance() bool {
 	if w.fate.free {
 		w.fate.menu, _ = w.menu(w.fate.menu[:0])
@@ -270,9 +266,8 @@ func (w *World[S, M]) advance() bool {
 	return true
 }
 
-// first is what must come before e at the same process, or e itself: the first
-// Next comes before all that arrives (a driver's duty 3), and to who has come
-// back, the call to begin before all else.
+// first returns what must come before e at the same process, or e itself: the first Next comes before all
+// that arrives (a driver's duty 3), and for a process that has come back, Begin comes before all else.
 func (w *World[S, M]) first(e event) event {
 	if !e.arrives() {
 		return e
@@ -286,7 +281,7 @@ func (w *World[S, M]) first(e event) event {
 	return e
 }
 
-// happen makes e happen, which is off the agenda.
+// happen makes e happen, which is no longer on the agenda.
 func (w *World[S, M]) happen(e event) {
 	p := &w.procs[e.at()]
 	p.signed = false
@@ -417,7 +412,7 @@ func (w *World[S, M]) next(p *proc[S, M], at int) {
 	}
 }
 
-// resting is what a process does that was told to wait until at.
+// resting returns what a process does whose Next answered Wait until at.
 func resting(at, now protocol.Time) (Rest, protocol.Time) {
 	switch {
 	case at <= now:
@@ -447,7 +442,7 @@ func (w *World[S, M]) send(p *proc[S, M], at int, to protocol.Rank, m M) {
 	ch.signed = false
 }
 
-// effected notes that r did something that others, or its user, can see.
+// effected records that r did something that others, or its user, can see.
 func (w *World[S, M]) effected(r int) {
 	w.enableCrash(r)
 	w.fate.effects++
@@ -458,8 +453,7 @@ func (w *World[S, M]) effected(r int) {
 
 func (w *World[S, M]) knows(r protocol.Rank) bool { return r >= 0 && int(r) < w.p }
 
-// passTime goes to the earliest moment a process waits for; false: there is
-// none.
+// passTime advances to the earliest moment that a process waits for. It returns false if there is none.
 func (w *World[S, M]) passTime() bool {
 	if w.fate.isCut {
 		if w.waiting == 0 || w.fate.ticks == w.cfg.cutTicks() {
@@ -508,7 +502,7 @@ func (w *World[S, M]) askAgain(p *proc[S, M], at int) {
 	}
 }
 
-// sameRest says what is wrong with the answer to an extra Next.
+// sameRest returns what is wrong with the answer to an extra Next.
 func sameRest[M any](r int, rest Rest, until protocol.Time, a protocol.Action[M], now protocol.Time) error {
 	again, at := Idle, protocol.Time(0)
 	switch a.Kind {

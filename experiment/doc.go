@@ -1,11 +1,9 @@
-// Package experiment reproduces the figures and tables of the papers: each is a
-// named Experiment that simulates what the paper simulated, puts the paper's
-// values beside ours and says whether they agree. What a paper measured is
-// measured on real processes, which a Starter starts.
+// Package experiment reproduces the figures and tables of the papers: each is a named Experiment that
+// simulates what the paper simulated, puts the paper's values beside ours and reports whether they agree.
+// What a paper measured is measured on real processes, which a Starter starts.
 //
-// A Lab does the simulating, cell by cell: one configuration, many runs. It
-// keeps what it has on disk after every few seconds, so work that was
-// interrupted goes on where it was, and experiments share cells.
+// A Lab does the simulating, cell by cell: one configuration, many runs. It writes its results to disk every
+// few seconds, so interrupted work resumes where it was, and experiments share cells.
 //
 //	lab := &experiment.Lab{Runs: 1000, Dir: "out/cells"}
 //	finding, err := experiment.Find("trees-table1").Run(ctx, lab)

@@ -9,9 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// One cell: a broadcast among 1,000 processes of which 20 are dead, simulated
-// 500 times. Give a Lab a Dir, and an interrupted measurement goes on where it
-// was.
+// One cell: a broadcast among 1,000 processes of which 20 are dead, simulated 500 times. If the Lab has a
+// Dir, an interrupted measurement resumes where it was.
 func ExampleLab_Measure() {
 	lab := &experiment.Lab{Runs: 500, Seed: 1}
 	samples, err := lab.Measure(context.Background(), experiment.Cell{

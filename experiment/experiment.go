@@ -22,7 +22,7 @@ type Experiment struct {
 	run func(*attempt)
 }
 
-// work is a paper or a thesis: what the names of its experiments begin with, and its own.
+// work is a paper or a thesis: the prefix of its experiments' names, and its own name.
 type work struct{ prefix, name string }
 
 var (
@@ -32,7 +32,8 @@ var (
 	thesisWork     = work{"thesis", "FT collectives"}
 )
 
-// figure is the experiment about a figure, and what else is said of it: a section or a lemma, or "".
+// figure returns the experiment about a figure. and adds to its source, for instance a section or a lemma; or
+// is "".
 func (w work) figure(number, and, title, about string, run func(*attempt)) Experiment {
 	source := fmt.Sprintf("%s, Figure %s", w.name, number)
 	if and != "" {
@@ -46,8 +47,7 @@ func All() []Experiment {
 	return slices.Concat(treesExperiments, treesMeasured, gossipExperiments, membershipExperiments, localExperiments, thesisExperiments, thesisQueries)
 }
 
-// Find returns the experiments with the given names, each once; «all» names all
-// of them.
+// Find returns the experiments with the given names, each once; "all" names all of them.
 func Find(names ...string) ([]Experiment, error) {
 	all := All()
 	known := each(all, func(e Experiment) string { return e.Name })
@@ -81,8 +81,8 @@ func (e Experiment) Run(ctx context.Context, lab *Lab) (*Finding, error) {
 	return f, nil
 }
 
-// attempt is an experiment that is being made. An error ends all simulations; it goes on with zeros then, of which
-// nothing is kept.
+// attempt is a running experiment. After an error all simulations end; the experiment then continues with
+// zeros, none of which is kept.
 type attempt struct {
 	*Finding
 	lab  *Lab
@@ -94,7 +94,7 @@ type attempt struct {
 	then    []func(*Sample) // by planned cell
 }
 
-// fail takes note of an error, if it is one.
+// fail records an error, unless it is nil, and stops the experiment.
 func (f *attempt) fail(err error) {
 	if err != nil {
 		f.err = cmp.Or(f.err, err)
@@ -102,7 +102,7 @@ func (f *attempt) fail(err error) {
 	}
 }
 
-// simulate returns what the runs of cells came to.
+// simulate returns the samples of cells.
 func (f *attempt) simulate(cells ...Cell) []*Sample {
 	samples, err := f.lab.Measure(f.ctx, cells...)
 	if err != nil {
@@ -115,12 +115,12 @@ func (f *attempt) simulate(cells ...Cell) []*Sample {
 	return samples
 }
 
-// plan has a cell simulated by the next call of simulatePlanned, which passes on what its runs came to.
+// plan plans a cell for the next call of simulatePlanned, which passes its sample to then.
 func (f *attempt) plan(c Cell, then func(*Sample)) {
 	f.planned, f.then = append(f.planned, c), append(f.then, then)
 }
 
-// simulatePlanned simulates what is planned, in that order.
+// simulatePlanned simulates the planned cells, in order.
 func (f *attempt) simulatePlanned() {
 	cells, then := f.planned, f.then
 	f.planned, f.then = nil, nil
@@ -129,34 +129,34 @@ func (f *attempt) simulatePlanned() {
 	}
 }
 
-// timed counts the time until what it returns is called: it is for what is simulated otherwise, or measured.
+// timed counts the time until the caller calls end: use it for other simulations, and for measurements.
 func (f *attempt) timed() (end func()) {
 	began := time.Now()
 	return func() { f.lab.launched += time.Since(began).Seconds() }
 }
 
-// Finding is what an experiment came to.
+// Finding is the result of an experiment.
 type Finding struct {
 	Name    string   `json:"name"`
 	Title   string   `json:"title"`
 	Source  string   `json:"source"`
 	About   string   `json:"about"`
-	Runs    int      `json:"runs"` // of a cell, as they were asked for
+	Runs    int      `json:"runs"` // of a cell, as requested
 	Seed    uint64   `json:"seed"`
 	Claims  []Claim  `json:"claims"`
 	Tables  []*Table `json:"tables"`
 	Notes   []string `json:"notes,omitempty"`
-	Seconds float64  `json:"seconds"` // to simulate or measure it, whenever that was
+	Seconds float64  `json:"seconds"` // to simulate or measure it, now or earlier
 
 	Measured  bool      `json:"measured,omitempty"`  // on real processes, not simulated
-	Processes []int     `json:"processes,omitempty"` // how many, if they were asked for
-	Scales    []float64 `json:"scales,omitempty"`    // of tables, if they were asked for
-	Skipped   string    `json:"skipped,omitempty"`   // why it could not be made, and what would help
+	Processes []int     `json:"processes,omitempty"` // how many, if requested
+	Scales    []float64 `json:"scales,omitempty"`    // of tables, if requested
+	Skipped   string    `json:"skipped,omitempty"`   // why it could not run, and what would help
 
 	Chart *chart.Chart `json:"chart,omitempty"`
 }
 
-// Repeat is the command that makes it again.
+// Repeat returns the command that repeats the experiment.
 func (f *Finding) Repeat() string {
 	command := fmt.Sprintf("coppice reproduce %s --runs %d --seed %d", f.Name, f.Runs, f.Seed)
 	for _, p := range f.Processes {
@@ -168,16 +168,16 @@ func (f *Finding) Repeat() string {
 	return command
 }
 
-// Claim is one thing the paper says, beside what we saw.
+// Claim is one statement of the paper, beside our result.
 type Claim struct {
 	What    string  `json:"what"`
 	Paper   string  `json:"paper"`
 	Ours    string  `json:"ours"`
 	Verdict Verdict `json:"verdict"`
-	Reason  string  `json:"reason,omitempty"` // where they differ, and what «agrees» means
+	Reason  string  `json:"reason,omitempty"` // where they differ, and what "agrees" means
 }
 
-// Verdict is how a claim compares.
+// Verdict is the result of comparing a claim.
 type Verdict string
 
 // The verdicts, from best to worst.
@@ -185,10 +185,10 @@ const (
 	Equal   Verdict = "equal"
 	Agrees  Verdict = "agrees"  // within what Reason says
 	Differs Verdict = "differs" // Reason says why
-	Skipped Verdict = "skipped" // a finding's: something it needs is not here
+	Skipped Verdict = "skipped" // of a finding: something that it needs is not installed
 )
 
-// Verdict is that of the worst claim.
+// Verdict returns the verdict of the worst claim.
 func (f *Finding) Verdict() Verdict {
 	if f.Skipped != "" {
 		return Skipped
@@ -202,7 +202,7 @@ func (f *Finding) Verdict() Verdict {
 	return worst
 }
 
-// Headline is the claim that stands for the finding: the first of the worst.
+// Headline returns the claim that stands for the finding: the first of the worst.
 func (f *Finding) Headline() Claim {
 	if i := slices.IndexFunc(f.Claims, func(c Claim) bool { return c.Verdict == f.Verdict() }); i >= 0 {
 		return f.Claims[i]
@@ -210,14 +210,14 @@ func (f *Finding) Headline() Claim {
 	return Claim{}
 }
 
-// Table is a table of figures: a CSV file, and in the report where it is short.
+// Table is a table of values: a CSV file, and part of the report if it is short.
 type Table struct {
 	Name    string     `json:"name,omitempty"` // of the file, after the experiment's; empty for the first
 	Columns []string   `json:"columns"`
 	Rows    [][]string `json:"rows"`
 }
 
-// beside draws what was simulated as marks, and a model of it as a line of the same colour.
+// beside draws simulated values as marks, and a model of them as a line of the same colour.
 func (f *Finding) beside(simulated, modelled string) (marks, line *chart.Series) {
 	marks, line = f.Chart.Add(simulated, chart.Marks), f.Chart.Add(modelled, chart.Line)
 	line.Like = len(f.Chart.Series) - 1
@@ -231,13 +231,12 @@ func (f *Finding) table(name string, columns ...string) *Table {
 	return t
 }
 
-// Add adds a row. Numbers are written with at most four decimals, those from 10
-// on with two.
+// Add adds a row. Numbers are written with at most four decimals, numbers from 10 on with two.
 func (t *Table) Add(values ...any) {
 	t.Rows = append(t.Rows, each(values, text))
 }
 
-// text writes a value.
+// text formats a value.
 func text(v any) string {
 	number, ok := v.(float64)
 	if !ok {
@@ -249,7 +248,7 @@ func text(v any) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.4f", number), "0"), ".")
 }
 
-// claim judges a value: equal, or within the tolerance, or not.
+// claim judges whether a value is equal, within the tolerance, or neither.
 func (f *Finding) claim(what string, paper, ours, tolerance float64, reason string) {
 	c := Claim{What: what, Paper: text(paper), Ours: text(round(ours)), Verdict: Differs, Reason: reason}
 	switch off := max(ours-paper, paper-ours); {
@@ -261,7 +260,7 @@ func (f *Finding) claim(what string, paper, ours, tolerance float64, reason stri
 	f.Claims = append(f.Claims, c)
 }
 
-// shape judges something that holds or does not.
+// shape judges a statement that holds or does not.
 func (f *Finding) shape(what, paper, ours string, holds bool, reason string) {
 	c := Claim{What: what, Paper: paper, Ours: ours, Verdict: Differs, Reason: reason}
 	if holds {
@@ -270,7 +269,7 @@ func (f *Finding) shape(what, paper, ours string, holds bool, reason string) {
 	f.Claims = append(f.Claims, c)
 }
 
-// round keeps what a reader compares.
+// round keeps the digits that a reader compares.
 func round(v float64) float64 {
 	if math.Abs(v) >= 1000 {
 		return math.Round(v)

@@ -20,14 +20,13 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// quick are the experiments whose cells are small enough for a test with a few
-// runs.
+// quick lists the experiments whose cells are small enough for a test with a few runs.
 var quick = []string{
 	"trees-fig1b", "trees-fig8", "trees-fig9", "trees-fig10", "trees-table1", "gossip-fig1", "gossip-fig5", "gossip-table",
 }
 
-// TestExperimentsLeaveWholeReports runs experiments with few runs: what their
-// figures say is of no account, that the files are whole is.
+// TestExperimentsLeaveWholeReports runs experiments with few runs: their figures may say anything, but the
+// files must be whole.
 func TestExperimentsLeaveWholeReports(t *testing.T) {
 	dir := t.TempDir()
 	lab := &experiment.Lab{Runs: 2, Seed: 1, Dir: filepath.Join(dir, "cells")}
@@ -89,7 +88,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// wellFormed checks that a picture is XML without numbers that are none.
+// wellFormed checks that a picture is XML without NaN or infinite numbers.
 func wellFormed(t *testing.T, path string) {
 	t.Helper()
 	text := read(t, path)
@@ -141,7 +140,7 @@ func cell(runs int) experiment.Cell {
 	}
 }
 
-// same compares samples without how long they took.
+// same compares samples, ignoring how long they took.
 func same(a, b *experiment.Sample) bool {
 	x, y := *a, *b
 	x.Seconds, y.Seconds = 0, 0
@@ -203,8 +202,8 @@ func TestCellsAreKept(t *testing.T) {
 	}
 }
 
-// TestDamagedCellsAreRefused: what is in a cell's file is either what was left
-// there, or an error that names it; and it stays as it is.
+// TestDamagedCellsAreRefused: a cell's file either gives what was written to it, or an error that names it;
+// and the file stays as it is.
 func TestDamagedCellsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	other := cell(5)

@@ -44,7 +44,7 @@ func openNet(p, l, o int) logp.Network {
 	return logp.Network{P: p, L: protocol.Time(l), O: protocol.Time(o), NoQueue: true}
 }
 
-// gossipCell is one of the paper's broadcasts; sends is OCG's.
+// gossipCell returns the cell of one of the paper's broadcasts; sends is OCG's.
 func gossipCell(a model.Algorithm, net logp.Network, t, sends, f, dead int) Cell {
 	var spec broadcast.Spec
 	until := protocol.Time(t)
@@ -61,9 +61,8 @@ func gossipCell(a model.Algorithm, net logp.Network, t, sends, f, dead int) Cell
 	return Cell{Spec: spec, Net: net, Dead: dead}
 }
 
-// latency is what the paper measures: until the last process has the message
-// and has completed the algorithm. GOS and OCG complete when their time is
-// over, which is when what was sent last is received.
+// latency is what the paper measures: the time until the last process has the message and has completed the
+// algorithm. GOS and OCG complete when their time is over, which is when the last message is received.
 func latency(a model.Algorithm, s *Sample) Histogram {
 	if a == model.CCG || a == model.FCG {
 		return s.Completion
@@ -71,7 +70,7 @@ func latency(a model.Algorithm, s *Sample) Histogram {
 	return s.Quiescence
 }
 
-// reached is the latency without the time that OCG was given and did not need.
+// reached is the latency without the time that OCG has and does not need.
 func reached(a model.Algorithm, s *Sample) Histogram {
 	if a == model.OCG {
 		return s.Coloring
@@ -114,8 +113,8 @@ func gossipFig1(f *attempt) {
 	f.shape("equation 1 against simulation, largest difference", "a rough approximation", text(round(100*off))+"% of N", off < 0.05, "")
 }
 
-// byGossipTime draws, for each gossip time, the longest run and the model. It
-// returns by how much the former is longer.
+// byGossipTime draws, for each gossip time, the longest run and the model. It returns by how much the run is
+// longer than the model.
 func (f *attempt) byGossipTime(a model.Algorithm, from, to int) (off []int) {
 	const n = 1024
 	net := openNet(n, 1, 1)
@@ -144,15 +143,15 @@ func (f *attempt) byGossipTime(a model.Algorithm, from, to int) (off []int) {
 	return off
 }
 
-// bestOf is the model's choice at the paper's δ, with the margin of one O that
-// the paper takes in its experiments.
+// bestOf returns the model's choice at the paper's δ, with the margin of one O that the paper takes in its
+// experiments.
 func (f *attempt) bestOf(a model.Algorithm, n, l, o, failed int) model.Tuning {
 	best, err := f.tuner(model.Gossip{N: n, L: l, O: o, Delta: paperDelta, F: 1, Failed: failed, Margin: true}).Tune(a)
 	f.fail(err)
 	return best
 }
 
-// tuner is that of a gossip, or of another one after an error.
+// tuner returns the tuner of a gossip, or of another gossip after an error.
 func (f *attempt) tuner(g model.Gossip) *model.Tuner {
 	u, err := model.NewTuner(g)
 	if err != nil {
@@ -162,14 +161,14 @@ func (f *attempt) tuner(g model.Gossip) *model.Tuner {
 	return u
 }
 
-// at is what gossip until t comes to.
+// at returns the model's tuning of gossip until t.
 func (f *attempt) at(u *model.Tuner, a model.Algorithm, t int) model.Tuning {
 	tuned, err := u.At(a, t)
 	f.fail(err)
 	return tuned
 }
 
-// spread is the largest distance from 0 of values around the best gossip time.
+// spread returns the largest distance from 0 of values around the best gossip time.
 func spread(values []int, from, best, around int) int {
 	most := 0
 	for i, v := range values {

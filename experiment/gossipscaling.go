@@ -54,7 +54,7 @@ func (f *attempt) scaling(share int) (curve map[string]map[int]float64, unreache
 	return curve, unreached
 }
 
-// beats is the smallest size from which on a is faster than b; 0: none.
+// beats returns the smallest size from which on a is faster than b, or 0.
 func beats(curve map[string]map[int]float64, a, b string) int {
 	from := 0
 	for _, p := range sizes(1 << 20) {

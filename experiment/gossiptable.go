@@ -25,13 +25,13 @@ var gossipRows = []tableRow{
 	{model.FCG, 3, 37, 51, 23_101},
 }
 
-// variant is a way to simulate a row: the paper's, and others for comparison.
+// variant is a way to simulate a row: the paper's, or another for comparison.
 type variant struct {
 	n     int
 	queue bool
 }
 
-// variants lists them. The rows of CCG and FCG are those of 1,024 processes,
+// variants returns the ways to simulate the row. The rows of CCG and FCG are those of 1,024 processes,
 // whatever the table's heading says.
 func (r tableRow) variants() []variant {
 	if r.algorithm == model.CCG || r.algorithm == model.FCG {

@@ -19,34 +19,31 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// Lab simulates cells, or has them measured, and remembers them.
+// Lab simulates cells, or lets a Starter measure them, and remembers the results.
 type Lab struct {
-	Runs    int // of a cell, at least, where an experiment does not need fewer
+	Runs    int // of a cell, at least, unless an experiment needs fewer
 	Seed    uint64
 	Workers int    // 0: all cores
 	Dir     string // where cells are kept; empty: nowhere
-	// Progress is told how far the present call of Measure has come, from any
-	// goroutine; may be nil.
+	// Progress, if not nil, is called from any goroutine with the progress of the present call of
+	// Measure.
 	Progress func(Progress)
-	// Starter starts the processes of experiments that are measured; nil: they
-	// are skipped.
+	// Starter starts the processes of measured experiments; nil: they are skipped.
 	Starter Starter
-	// Processes are how many of them, one after the other; none: as each
-	// experiment says.
+	// Processes lists the numbers of processes to measure with; empty: as each experiment says.
 	Processes []int
-	// Scales are those of the tables of queries, one after the other; none: as each
-	// experiment says.
+	// Scales lists the scales of the tables of queries; empty: as each experiment says.
 	Scales []float64
 
 	cells map[string]*Sample
 	used  map[*Sample]bool // since an experiment began
 
-	launched float64 // seconds that its launches took, now or earlier
+	launched float64 // how many seconds its launches took, now or earlier
 }
 
-// Progress is how far a call of Measure has come.
+// Progress is the progress of a call of Measure.
 type Progress struct {
-	Cell, Cells int   // the present one, counted from 1, of how many
+	Cell, Cells int   // the present one, counted from 1, and how many there are
 	Done, Total int64 // work, in units of about a microsecond
 }
 
@@ -58,11 +55,11 @@ type Cell struct {
 	Runs int `json:"-"` // at least; 0: the Lab's
 }
 
-// edition is what cells mean. It is raised when the same cell would give other
-// results, which makes what is on disk worthless.
+// edition is the version of what cells mean. Raise it when the same cell would give other results, which
+// makes the files on disk worthless.
 const edition = 1
 
-// key names a cell with its seed.
+// key returns the name of a cell with its seed.
 func (l *Lab) key(c Cell) (name string, seed uint64) {
 	return digest(struct {
 		Edition int
@@ -71,7 +68,7 @@ func (l *Lab) key(c Cell) (name string, seed uint64) {
 	}{edition, l.Seed, c})
 }
 
-// digest is a name and a number that hardly another value has, which is plain.
+// digest returns a name and a number that are practically unique to a plain value.
 func digest(value any) (name string, number uint64) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -81,7 +78,7 @@ func digest(value any) (name string, number uint64) {
 	return hex.EncodeToString(sum[:12]), binary.LittleEndian.Uint64(sum[16:])
 }
 
-// Measure simulates cells, or what is still missing of them.
+// Measure simulates cells, or the runs of them that are still missing.
 func (l *Lab) Measure(ctx context.Context, cells ...Cell) ([]*Sample, error) {
 	if l.used == nil {
 		l.used = make(map[*Sample]bool)
@@ -106,7 +103,7 @@ func (l *Lab) Measure(ctx context.Context, cells ...Cell) ([]*Sample, error) {
 	return samples, nil
 }
 
-// seconds is how long the cells in use took to simulate, now or earlier.
+// seconds returns how long the cells in use took to simulate, now or earlier.
 func (l *Lab) seconds() float64 {
 	seconds := each(slices.Collect(maps.Keys(l.used)), func(s *Sample) float64 { return s.Seconds })
 	slices.Sort(seconds) // so that the sum is the same every time
@@ -124,10 +121,10 @@ func (l *Lab) runs(c Cell) int {
 	return max(l.Runs, 1)
 }
 
-// Bounds of how long simulations go on before what they found is kept.
+// Bounds on how long simulations run before their results are saved.
 const chunkTime = 2 * time.Second
 
-// complete simulates until a sample is large enough.
+// complete simulates runs until a sample is large enough.
 func (l *Lab) complete(ctx context.Context, c Cell, s *Sample, m *meter) error {
 	_, seed := l.key(c)
 	chunk := 16
@@ -162,7 +159,7 @@ func (l *Lab) complete(ctx context.Context, c Cell, s *Sample, m *meter) error {
 	return nil
 }
 
-// cost estimates a run of a cell, in microseconds.
+// cost estimates the time of a run of a cell, in microseconds.
 func (c Cell) cost() int64 {
 	perProcess := 300 // nanoseconds
 	switch _, gossip, _ := c.Spec.Gossips(); {
@@ -191,7 +188,7 @@ func (m *meter) at(done int64) {
 	}
 }
 
-// load returns what is known of a cell.
+// load returns the sample of a cell from earlier runs.
 func (l *Lab) load(c Cell) (*Sample, error) {
 	name, _ := l.key(c)
 	if s := l.cells[name]; s != nil {
@@ -214,13 +211,13 @@ func (l *Lab) load(c Cell) (*Sample, error) {
 	return kept.Sample, nil
 }
 
-// keptCell is what a cell's file holds: its configuration too, for people.
+// keptCell is the content of a cell's file: the sample and, for people, the configuration.
 type keptCell struct {
 	Cell Cell `json:"cell"`
 	*Sample
 }
 
-// save keeps what is known of a cell.
+// save saves the sample of a cell.
 func (l *Lab) save(c Cell, s *Sample) error {
 	name, _ := l.key(c)
 	return l.write(name, keptCell{c, s})
@@ -228,7 +225,7 @@ func (l *Lab) save(c Cell, s *Sample) error {
 
 func (l *Lab) path(name string) string { return filepath.Join(l.Dir, name+".json") }
 
-// read reads what earlier runs kept under a name, and checks it. If there is nothing, value stays as it is.
+// read reads what earlier runs saved under a name, and checks it. If there is nothing, value stays as it is.
 func (l *Lab) read(name string, value any, check func() error) error {
 	if l.Dir == "" {
 		return nil
@@ -240,7 +237,7 @@ func (l *Lab) read(name string, value any, check func() error) error {
 	return err
 }
 
-// write keeps a value under a name.
+// write saves a value under a name.
 func (l *Lab) write(name string, value any) error {
 	if l.Dir == "" {
 		return nil
@@ -252,7 +249,7 @@ func (l *Lab) write(name string, value any) error {
 	return writeFile(l.path(name), text)
 }
 
-// readJSON reads a value from a file, and from nothing that is not one, and checks it.
+// readJSON reads a value from a regular file and checks it. It refuses anything else than a regular file.
 func readJSON(path string, value any, check func() error) error {
 	info, err := os.Stat(path)
 	if err != nil {

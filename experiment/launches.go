@@ -11,19 +11,19 @@ import (
 	"github.com/coppice-go/coppice/model"
 )
 
-// Starter starts jobs of real processes, for what the papers measured and did not
-// simulate. The command has one: an experiment starts nothing by itself.
+// Starter starts jobs of real processes, for what the papers measured and did not simulate. The command has
+// one: an experiment starts nothing by itself.
 type Starter interface {
-	// Missing says in one line what a side needs that is not installed, and how
-	// to get it; empty: nothing is missing.
+	// Missing says in one line what a side needs that is not installed, and how to get it; empty: nothing
+	// is missing.
 	Missing(context.Context, Side) (string, error)
-	// Launch runs one job and returns, for each of its operations in each of its
-	// sizes, the median of what it took, in µs: first all sizes of the first one. Of
-	// a job that answers a query, what the whole took, and the query alone.
+	// Launch runs one job and returns, for each of its operations in each of its sizes, the median time,
+	// in µs: first all sizes of the first operation. For a job that answers a query it returns the times
+	// of the whole job and of the query alone.
 	Launch(context.Context, Launch) ([]float64, error)
 }
 
-// Side is whose operations are measured.
+// Side is the implementation whose operations are measured.
 type Side string
 
 // The sides.
@@ -37,7 +37,7 @@ const (
 type Launch struct {
 	Side       Side     `json:"side"`
 	Ops        []string `json:"ops,omitempty"`        // none: broadcast
-	Mode       string   `json:"mode,omitempty"`       // Coppice's: how they are protected; empty: as Correction says
+	Mode       string   `json:"mode,omitempty"`       // Coppice's: how operations are protected; empty: as Correction says
 	Tree       string   `json:"tree,omitempty"`       // Coppice's
 	Correction string   `json:"correction,omitempty"` // Coppice's; empty: none
 	Processes  int      `json:"processes"`
@@ -46,20 +46,19 @@ type Launch struct {
 	Warmup     int      `json:"warmup"`
 	Iterations int      `json:"iterations"` // of each operation and size
 
-	Query *Query `json:"query,omitempty"` // nil: operations are measured
+	Query *Query `json:"query,omitempty"` // nil: the launch measures operations
 }
 
 // Query is a job that answers query 3 of TPC-H once, in the launch's Mode.
 type Query struct {
 	Scale   float64 `json:"scale"`
-	Kill    string  `json:"kill,omitempty"`    // TASK@OP#SEQ[/STEP]: a process dies then; empty: none does
-	Restart bool    `json:"restart,omitempty"` // the whole job, if one dies
-	Respawn bool    `json:"respawn,omitempty"` // the process that dies
+	Kill    string  `json:"kill,omitempty"`    // TASK@OP#SEQ[/STEP]: when a process is killed; empty: never
+	Restart bool    `json:"restart,omitempty"` // restart the whole job if a process dies
+	Respawn bool    `json:"respawn,omitempty"` // respawn the process that dies
 }
 
-// launchesMax is how often a configuration is started at most: as often as in
-// Corrected Trees, §4.4. iterationsMax bounds what a launch repeats: more would not
-// make the medians of launches more alike.
+// launchesMax is how often a configuration is started at most: as often as in Corrected Trees, §4.4.
+// iterationsMax bounds the repetitions in a launch: more would not make the medians of launches more alike.
 const (
 	launchesMax   = 10
 	iterationsMax = 500
@@ -69,16 +68,16 @@ const (
 type contender struct {
 	name             string
 	side             Side
-	mode             string // of Coppice's operations that are no corrected broadcasts
+	mode             string // of Coppice's operations other than corrected broadcasts
 	tree, correction string
-	gossip           int // with tree gossip: so many rounds more than twice ⌈log2 p⌉
+	gossip           int // with tree gossip: how many rounds more than twice ⌈log2 p⌉
 	failed           int // processes that are dead before the first broadcast
 	query            *Query
-	phase            string // of the query: the operation in which a process dies; empty: none does
+	phase            string // of the query: the operation in which a process dies; empty: no process dies
 }
 
-// launch is the contender's job of a round. The dead are drawn anew each time,
-// without the root.
+// launch returns the contender's job of a round. It draws the dead processes anew each time, and never the
+// root.
 func (c contender) launch(p, round int, seed uint64) Launch {
 	l := Launch{Side: c.side, Mode: c.mode, Tree: c.tree, Correction: c.correction, Processes: p}
 	if c.tree == gossipTree {
@@ -103,8 +102,8 @@ func (c contender) launch(p, round int, seed uint64) Launch {
 type contest struct {
 	processes, bytes []int
 	ops              []string // none: broadcast
-	split            bool     // bytes are a process's: a pth of them goes to each
-	most             int      // iterations; 0: as many as are asked for
+	split            bool     // bytes are a process's: 1/p of them goes to each process
+	most             int      // iterations; 0: as many as requested
 	scale            float64  // of the tables of a query
 	contenders       []contender
 	rounds           int
@@ -112,10 +111,10 @@ type contest struct {
 	logs             map[heat]*launchLog
 }
 
-// cells is how many times a launch gives.
+// cells returns how many times a launch measures.
 func (c *contest) cells() int { return max(1, len(c.ops)) * len(c.bytes) }
 
-// fill completes a launch with what all have in common.
+// fill completes a launch with what all contenders have in common.
 func (c *contest) fill(l *Launch) {
 	l.Ops, l.Bytes, l.Iterations = c.ops, c.bytes, c.iterations
 	if c.split {
@@ -123,7 +122,7 @@ func (c *contest) fill(l *Launch) {
 	}
 }
 
-// each is what a function makes of each of a list.
+// each returns the results of a function for each element of a list.
 func each[A, B any](list []A, of func(A) B) (all []B) {
 	for _, one := range list {
 		all = append(all, of(one))
@@ -131,15 +130,14 @@ func each[A, B any](list []A, of func(A) B) (all []B) {
 	return all
 }
 
-// heat is what one row of a contest's figures is about.
+// heat identifies one row of a contest's figures.
 type heat struct {
 	contender string
 	p         int
 }
 
-// compete measures the contenders of an experiment in rounds: in each, every
-// contender is launched once, taking turns at going first, so that launches which
-// are compared are neighbours in time. What was measured is kept after each launch.
+// compete measures the contenders of an experiment in rounds: in each round it launches every contender once,
+// in turn first, so that launches to compare are neighbours in time. It saves the times after each launch.
 func (l *Lab) compete(ctx context.Context, name string, c *contest) error {
 	c.rounds = min(launchesMax, max(l.Runs, 1))
 	c.iterations = min(iterationsMax, max(1, l.Runs/c.rounds))
@@ -215,7 +213,7 @@ func (l *Lab) race(ctx context.Context, who contender, c *contest, p int, log *l
 	return l.write(log.name, log)
 }
 
-// checkTimes checks the times of a launch of so many sizes.
+// checkTimes checks the times of a launch of the given number of sizes.
 func checkTimes(us []float64, sizes int) error {
 	if len(us) != sizes {
 		return fmt.Errorf("times of %d sizes, want %d", len(us), sizes)
@@ -228,18 +226,17 @@ func checkTimes(us []float64, sizes int) error {
 	return nil
 }
 
-// launchLog is what a contender's launches on one number of processes took, as it
-// is kept.
+// launchLog is the saved times of a contender's launches on one number of processes.
 type launchLog struct {
 	About   Launch      `json:"about"` // the first of them
 	US      [][]float64 `json:"us"`    // by launch, and operation and size
 	Seconds float64     `json:"seconds"`
 
-	name string // under which it is kept
+	name string // under which it is saved
 }
 
-// loadLaunches returns what was measured of a contender before. Experiments share
-// no launches: what is compared was measured at the same time.
+// loadLaunches returns the times measured of a contender before. Experiments share no launches: times to
+// compare were measured at the same time.
 func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*launchLog, error) {
 	log := &launchLog{About: who.launch(p, 0, l.Seed)}
 	c.fill(&log.About)
@@ -264,32 +261,33 @@ func (l *Lab) loadLaunches(name string, who contender, c *contest, p int) (*laun
 	})
 }
 
-// view is a contest in one of its operations and sizes.
+// view is a contest reduced to one operation and size.
 type view struct {
 	*contest
-	at int // in the times of a launch
+	at int // index into the times of a launch
 }
 
-// of is the contest in an operation, with values of so many bytes; where there is only one operation, it needs no name.
+// of returns the contest in an operation, with values of the given number of bytes. A contest with only one
+// operation needs no name for it.
 func (c *contest) of(op string, bytes int) view {
 	return view{c, max(0, slices.Index(c.ops, op))*len(c.bytes) + slices.Index(c.bytes, bytes)}
 }
 
-// times are the µs of a contender's launches.
+// times returns the µs of a contender's launches.
 func (v view) times(who contender, p int) []float64 {
 	return each(v.logs[heat{who.name, p}].US[:v.rounds], func(launch []float64) float64 { return launch[v.at] })
 }
 
-// spread sums up the µs of a contender's launches.
+// spread summarizes the µs of a contender's launches.
 func (v view) spread(who contender, p int) model.Spread { return model.SpreadOf(v.times(who, p)) }
 
-// ratio sums up the ratios of one contender's times to another's on p processes.
+// ratio summarizes the ratios of one contender's times to another's on p processes.
 type ratio struct {
 	p            int
 	model.Spread // over the rounds
 }
 
-// ratio compares round by round.
+// ratio compares two contenders round by round.
 func (v view) ratio(who, to contender, p int) ratio {
 	ratios, base := v.times(who, p), v.times(to, p)
 	for i := range ratios {
@@ -298,14 +296,14 @@ func (v view) ratio(who, to contender, p int) ratio {
 	return ratio{p, model.SpreadOf(ratios)}
 }
 
-// ratios are those on each number of processes.
+// ratios returns the ratios on each number of processes.
 func (v view) ratios(who, to contender) []ratio { return v.ratiosOn(v.processes, who, to) }
 
 func (v view) ratiosOn(processes []int, who, to contender) []ratio {
 	return each(processes, func(p int) ratio { return v.ratio(who, to, p) })
 }
 
-// mean is the geometric mean of the ratios.
+// mean returns the geometric mean of the ratios.
 func (v view) mean(who, to contender) float64 { return model.GeometricMean(medians(v.ratios(who, to))) }
 
 func medians(ratios []ratio) []float64 {

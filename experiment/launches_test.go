@@ -15,12 +15,12 @@ import (
 	"github.com/coppice-go/coppice/experiment"
 )
 
-// stage is a Starter whose launches take what is planted: 10 µs for each process,
-// times the factors of all that apply.
+// stage is a Starter whose launches take planted times: 10 µs for each process, times the factors of all that
+// apply.
 type stage struct {
 	missing  string
 	factors  map[string]float64
-	slowing  float64 // of the machine with every launch
+	slowing  float64 // by which each launch slows the machine
 	launches []experiment.Launch
 	after    func(launches int) error
 }
@@ -69,7 +69,7 @@ func (s *stage) Launch(_ context.Context, l experiment.Launch) ([]float64, error
 	return us, nil
 }
 
-// asPrinted are factors with which all is as the paper says.
+// asPrinted returns factors with which everything is as the paper says.
 func asPrinted() map[string]float64 {
 	return map[string]float64{
 		"openmpi-tcp": 0.9, "openmpi-shared": 0.5, "gossip": 2,
@@ -90,13 +90,13 @@ func measured(t *testing.T, name string, lab *experiment.Lab) *experiment.Findin
 	return f
 }
 
-// TestMeasuredClaimsAreJudgedByRatios plants what differs from the paper, one thing
-// at a time, and wants the claim about it, and no other, to say so.
+// TestMeasuredClaimsAreJudgedByRatios plants deviations from the paper, one at a time: only the claim about
+// each must differ.
 func TestMeasuredClaimsAreJudgedByRatios(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		planted map[string]float64
-		differs string // the beginning of the only such claim; empty: none
+		differs string // the beginning of the only claim that differs; empty: none
 	}{
 		{"trees-fig11", nil, ""},
 		{"trees-fig11", map[string]float64{"openmpi-tcp": 3}, ""}, // ours is faster
@@ -132,8 +132,8 @@ func TestMeasuredClaimsAreJudgedByRatios(t *testing.T) {
 	}
 }
 
-// TestRatiosAreOfNeighbours has the machine become slower all the time: neighbours
-// in time hardly differ by that, first and last launches do.
+// TestRatiosAreOfNeighbours makes the machine slower all the time: neighbours in time hardly differ by that,
+// first and last launches do.
 func TestRatiosAreOfNeighbours(t *testing.T) {
 	s := &stage{factors: asPrinted(), slowing: 1}
 	f := measured(t, "trees-fig12", &experiment.Lab{Runs: 1000, Starter: s, Processes: []int{8}})
@@ -142,7 +142,7 @@ func TestRatiosAreOfNeighbours(t *testing.T) {
 	}
 }
 
-// TestNoiseMakesVerdictsLessFirm has three of seven launches take half as long again.
+// TestNoiseMakesVerdictsLessFirm makes three of seven launches take half as long again.
 func TestNoiseMakesVerdictsLessFirm(t *testing.T) {
 	for _, noise := range []float64{0, 0.5} {
 		s := &stage{factors: asPrinted()}
@@ -198,7 +198,7 @@ func TestTheFailedAreDrawnAnewWithoutTheRoot(t *testing.T) {
 	}
 }
 
-// TestInterruptedLaunchesGoOn interrupts an experiment twice, and has a launch fail.
+// TestInterruptedLaunchesGoOn interrupts an experiment twice, and makes a launch fail.
 func TestInterruptedLaunchesGoOn(t *testing.T) {
 	dir := t.TempDir()
 	found, err := experiment.Find("trees-fig11")
@@ -273,8 +273,8 @@ func TestDamagedLaunchesAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsSkipped: it is no failure, needs no launch, and does not
-// replace what was measured before.
+// TestWhatIsMissingIsSkipped: a missing side is no failure, needs no launch, and does not replace what was
+// measured before.
 func TestWhatIsMissingIsSkipped(t *testing.T) {
 	const missing = "no vendor here; to install one: ask it"
 	s := &stage{missing: missing, factors: asPrinted()}

@@ -11,11 +11,10 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Membership (Varma, NCSU 2006), section 6.1: the time in which a group is
-// stable again after one failure, T_s, on four networks of three machines. The thesis measured it;
-// its curves are not in the text. Here our protocol is simulated on networks with
-// the thesis's constants, beside its models, and what the text says of the curves is
-// what is compared. docs/membership-models.md says what each network is made of.
+// Membership (Varma, NCSU 2006), section 6.1: the time in which a group is stable again after one failure,
+// T_s, on four networks of three machines. The thesis measured it; its curves are not in the text. Here our
+// protocol is simulated on networks with the thesis's constants, beside its models, and compared with what
+// the text says of the curves. docs/membership-models.md describes each network.
 
 var membershipExperiments = []Experiment{
 	membershipWork.figure("6.1", "§6.1.1", "Stabilization on a torus, two children",
@@ -50,9 +49,9 @@ var membershipExperiments = []Experiment{
 	},
 }
 
-// The simulated clock of the thesis's machines: hundredths of a µs. The thesis
-// gives no overhead o; its L holds both. The least the simulator takes stands for
-// it, so that nothing but what a figure is about makes messages wait.
+// The simulated clock of the thesis's machines: hundredths of a µs. The thesis gives no overhead o; its L
+// includes both. The smallest o that the simulator takes stands for it, so that messages wait only for what a
+// figure is about.
 const (
 	ticks                   = 100 // a µs
 	leastO    protocol.Time = 1
@@ -63,7 +62,7 @@ func inTicks(us float64) protocol.Time { return protocol.Time(math.Round(us * ti
 
 func inUS(t protocol.Time) float64 { return float64(t) / ticks }
 
-// curve is T_s by the number of nodes left: of the simulation and of models.
+// curve is T_s by the number of remaining nodes: as simulated, and of models.
 type curve struct {
 	names  []string // of the models
 	points []curvePoint
@@ -73,11 +72,10 @@ type curvePoint struct {
 	n      int
 	run    stabilized
 	ours   float64   // T_s as simulated, in µs
-	models []float64 // T_s by each
+	models []float64 // T_s by each model
 }
 
-// stabilize simulates one failure for each number of nodes that are left and puts
-// the models beside it.
+// stabilize simulates one failure for each number of remaining nodes and adds the models.
 func (f *attempt) stabilize(sizes []int, fanout int, ocp float64, net func(n int) logp.Network, c *curve, models func(n int) ([]float64, error)) {
 	defer f.timed()()
 	for _, n := range sizes {
@@ -89,7 +87,7 @@ func (f *attempt) stabilize(sizes []int, fanout int, ocp float64, net func(n int
 	}
 }
 
-// show makes the table and the chart of a curve.
+// show adds the table and the chart of a curve.
 func (f *Finding) show(c *curve, fanout int, log float64) {
 	t := f.table("", "nodes", "levels", "simulated_us", "simulated_last_us", "messages")
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "nodes that are left", Log: log}, Y: chart.Axis{Label: "T_s (µs)"}}
@@ -110,11 +108,11 @@ func (f *Finding) show(c *curve, fanout int, log float64) {
 	f.note("T_s is from the proposer's knowledge of the failure until it has all acceptances; «last» until the last process knows that the view is stable, one more sweep down, which the thesis does not have.")
 }
 
-// last is the point with the most nodes.
+// last returns the point with the most nodes.
 func (c *curve) last() curvePoint { return c.points[len(c.points)-1] }
 
-// off is the largest relative distance between the simulation and a model, over the
-// sizes that count.
+// off returns the largest relative distance between the simulation and a model, over the sizes for which
+// counts reports true.
 func (c *curve) off(m int, counts func(n int) bool) (most float64) {
 	for _, p := range c.points {
 		if counts(p.n) {
@@ -126,7 +124,7 @@ func (c *curve) off(m int, counts func(n int) bool) (most float64) {
 
 func everywhere(int) bool { return true }
 
-// full tells whether the radix tree of n nodes has no room left in its levels.
+// full reports whether the radix tree of n nodes has no room left in its levels.
 func full(fanout int) func(n int) bool {
 	return func(n int) bool { return n > 1 && model.Levels(fanout, n+1) > model.Levels(fanout, n) }
 }
@@ -140,12 +138,12 @@ func (f *Finding) grows(what string, points []model.Point, unit, why string) {
 		line.Slope > 0 && line.R2 >= 0.9 && line.R2 > linear.R2, why)
 }
 
-// results are T_s as simulated, over the number of nodes.
+// results returns T_s as simulated, over the number of nodes.
 func (c *curve) results() []model.Point { return each(c.points, curvePoint.result) }
 
 func (p curvePoint) result() model.Point { return model.Point{X: float64(p.n), Y: p.ours} }
 
-// within claims a magnitude.
+// within claims that a time lies in a range.
 func (f *Finding) within(what, paper string, us, low, high float64) {
 	f.shape(what, paper, text(round(us))+" µs", us >= low && us < high, "")
 }

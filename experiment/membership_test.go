@@ -16,10 +16,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStabilizationEqualsModel: on LogP networks the simulated protocol takes what
-// the model of trees that are not full says, with three messages for each member but
-// the proposer. A leaf that has gone leaves a gap: then it is between that and the
-// model of a tree with one node more.
+// TestStabilizationEqualsModel: on LogP networks the simulated protocol takes as long as the model of trees
+// that are not full says, with three messages for each member but the proposer. A failed leaf leaves a gap:
+// then the time is between that and the model of a tree with one node more.
 func TestStabilizationEqualsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 300).Draw(t, "n")
@@ -28,7 +27,7 @@ func TestStabilizationEqualsModel(t *testing.T) {
 			L: protocol.Time(rapid.IntRange(0, 9).Draw(t, "L")), O: protocol.Time(rapid.IntRange(1, 4).Draw(t, "o")),
 			G: protocol.Time(rapid.IntRange(0, 5).Draw(t, "g")),
 		}
-		net.G = min(net.G, 4*net.O+2*net.L) // who has its answer may send: the model has no longer gap
+		net.G = min(net.G, 4*net.O+2*net.L) // a process that has its answer may send: the model has no longer gap
 		ocp := rapid.IntRange(0, 9).Draw(t, "O_cp")
 		dead := rapid.IntRange(0, n).Draw(t, "dead")
 		r, err := change{n: n, fanout: fanout, net: net, ocp: protocol.Time(ocp), dead: ranksFrom(dead, 1)}.run(t.Context())
@@ -68,8 +67,8 @@ func TestStabilizationAtFullSize(t *testing.T) {
 	}
 }
 
-// TestDistanceModelBoundsStabilization: with hops that cost the same, and next to no
-// overhead, nobody takes longer than the farthest pairs of all levels together.
+// TestDistanceModelBoundsStabilization: with hops that cost the same, and next to no overhead, no process
+// takes longer than the farthest pairs of all levels together.
 func TestDistanceModelBoundsStabilization(t *testing.T) {
 	torus := logp.Torus{X: 5, Y: 4, Z: 6}
 	hops := func(a, b int) int { return torus.Hops(protocol.Rank(a), protocol.Rank(b)) }

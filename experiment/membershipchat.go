@@ -8,10 +8,9 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// chat is how the thesis measured latency under contention (6.1.3), as we read it:
-// nodes form groups of a parent and its children, by rank; the parent sends to each,
-// each answers, and when all have the parent begins anew. All groups talk at once
-// and nobody waits for another group.
+// chat is how the thesis measured latency under contention (6.1.3), as we read it: nodes form groups of a
+// parent and its children, by rank; the parent sends to each, each answers, and when all have answered the
+// parent starts the next round. All groups talk at once and no group waits for another.
 type chat struct {
 	n, children int
 	rounds      int
@@ -24,8 +23,8 @@ type chatState struct {
 	sent    int
 	answers int
 	round   int
-	owed    bool // a child's answer
-	told    bool // a parent's round
+	owed    bool // a child owes its answer
+	told    bool // a parent has sent its round
 }
 
 // Init implements protocol.Protocol.
@@ -68,14 +67,13 @@ func (c *chat) Next(s *chatState, _ protocol.Time) protocol.Action[int] {
 	return protocol.Action[int]{Kind: protocol.Idle}
 }
 
-// How many rounds are simulated, and from which on they count: by then who talks
-// has found its turn.
+// How many rounds to simulate, and from which on they count: by then the groups have found their turns.
 const (
 	chatWarmup = 20
 	chatRounds = 60
 )
 
-// chatLatency is half a round of a group, in the mean of all groups, in µs.
+// chatLatency returns half a round of a group, as the mean of all groups, in µs.
 func chatLatency(ctx context.Context, n, children int, net logp.Network) (float64, error) {
 	net.P = n
 	first, last := map[protocol.Rank]protocol.Time{}, map[protocol.Rank]protocol.Time{} // of the rounds that count, by group

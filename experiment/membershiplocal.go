@@ -28,13 +28,13 @@ var localExperiments = []Experiment{
 // localScene is a change of the membership of localized views.
 type localScene struct {
 	name   string
-	n      int // processes, the dead included
+	n      int // processes, the dead ones included
 	fanout int
 	dead   []protocol.Rank
-	joins  int // so many more
+	joins  int // how many more processes join
 }
 
-// run simulates the scene. The detector tells of the dead at the moment 1.
+// run simulates the scene. The detector reports the dead processes at time 1.
 func (c localScene) run(ctx context.Context) (stabilized, error) {
 	machine, err := membership.NewLocalized(membership.LocalConfig{Members: c.n, Capacity: c.n + c.joins, Fanout: c.fanout})
 	if err != nil {
@@ -59,20 +59,19 @@ func (c localScene) run(ctx context.Context) (stabilized, error) {
 	if live := c.n + c.joins - len(c.dead); watch.opened[watch.number] != live || watch.size != live {
 		return stabilized{}, fmt.Errorf("%s: a view of %d opened at %d of %d processes", c.name, watch.size, watch.opened[watch.number], live)
 	}
-	watch.learned = cmp.Or(watch.learned, learned) // nobody may be left to propose to
+	watch.learned = cmp.Or(watch.learned, learned) // possibly no process is left to propose to
 	return stabilized{watch.first - watch.learned, watch.last - watch.learned, result.Sent(), len(watch.opened)}, nil
 }
 
-// localWatch notes what the proposer learned when, and when views opened.
+// localWatch records when the proposer learned of the change, and when views opened.
 type localWatch struct {
 	learned, first, last protocol.Time
 	number               uint32
 	size                 int
-	opened               map[uint32]int // how many opened it
+	opened               map[uint32]int // how many processes opened each view
 }
 
-// sent: who proposes without having been told found out by
-// itself.
+// sent records when a proposer that got no report found out by itself.
 func (w *localWatch) sent(at protocol.Time, _, _ protocol.Rank, _ protocol.Kind, m membership.LocalMessage) {
 	if w.learned == 0 && m.Kind == membership.LocalPropose {
 		w.learned = at
@@ -96,7 +95,7 @@ func (w *localWatch) delivered(at protocol.Time, _ protocol.Rank, m membership.L
 	w.number, w.size, w.last = max(w.number, m.Number), int(m.Size), at
 }
 
-// localSizes are the full trees up to a million or somewhat more.
+// localSizes returns the sizes of full trees up to most.
 func localSizes(fanout, most int) (sizes []int) {
 	for n := 1 + fanout; n <= most; n = n*fanout + 1 {
 		sizes = append(sizes, n)
@@ -104,7 +103,7 @@ func localSizes(fanout, most int) (sizes []int) {
 	return sizes
 }
 
-// localScenes are what can happen to n processes.
+// localScenes returns the changes to simulate among n processes.
 func localScenes(n, fanout int) []localScene {
 	hundred := map[protocol.Rank]bool{}
 	for i := uint64(0); len(hundred) < min(100, n/4); i++ {
@@ -134,8 +133,7 @@ func membershipLocalized(f *attempt) {
 	f.note("The detector tells those who watch the dead at once; a simulated process and its detector take %d bytes, a message %d.", reflect.TypeFor[membership.LocalWatchedState]().Size(), reflect.TypeFor[membership.LocalMessage]().Size())
 }
 
-// localScaling simulates one failure in full trees: what is left of the tree when
-// its last leaf is gone is as deep as before.
+// localScaling simulates one failure in full trees: without its last leaf, the tree is as deep as before.
 func (f *attempt) localScaling() {
 	t := f.table("", "children", "processes", "levels", "T_s", "T_s_model", "last", "last_model", "messages_per_process")
 	f.Chart = &chart.Chart{Title: f.Title + ", L = 2, o = 1", X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: "T_s (steps)"}}
@@ -146,7 +144,7 @@ func (f *attempt) localScaling() {
 		for _, n := range localSizes(a, localSizeMax) {
 			r, err := localScenes(n, a)[0].run(f.ctx)
 			f.fail(err)
-			// One more sweep down, to who is told last.
+			// One more sweep down, to the last process that learns of the view.
 			want := model.StabilizationFilled(a, n-1, model.LogGP{L: 2, O: 1}, 0)
 			stable := want + float64(model.Levels(a, n-1)-1)*float64(4+a-1)
 			t.Add(a, n, model.Levels(a, n), int(r.accepted), want, int(r.stable), stable, float64(r.messages)/float64(n))
@@ -159,7 +157,7 @@ func (f *attempt) localScaling() {
 	f.shape("processes for which localized views are enough", "tens of thousands of nodes and beyond", fmt.Sprint(largest), largest >= 20_000, "the sizes were limited")
 }
 
-// localCases simulates what else can happen, to about a million processes.
+// localCases simulates the other changes, among about a million processes.
 func (f *attempt) localCases() {
 	t := f.table("cases", "case", "children", "processes", "views", "T_s_first", "last", "messages_per_process")
 	for _, a := range []int{2, 4} {
@@ -172,7 +170,7 @@ func (f *attempt) localCases() {
 	}
 }
 
-// localMemory tells what a process keeps, beside a list of the members.
+// localMemory tabulates what a process keeps, beside a list of the members.
 func (f *Finding) localMemory() {
 	t := f.table("memory", "processes", "entries_2", "bytes_2", "entries_4", "bytes_4", "list_bytes")
 	state := int(reflect.TypeFor[membership.LocalState]().Size())

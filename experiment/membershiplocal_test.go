@@ -8,9 +8,9 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// TestLocalizedStabilizationEqualsModel: without a list of members it takes what it
-// takes with one: the model of trees that are not full, and three messages for each
-// process that is left but the proposer, and one report.
+// TestLocalizedStabilizationEqualsModel: localized views take the same as views with a list of members: the
+// model of trees that are not full, and three messages for each remaining process but the proposer, and one
+// report.
 func TestLocalizedStabilizationEqualsModel(t *testing.T) {
 	for _, a := range []int{2, 4} {
 		for _, n := range []int{2, 3, 7, 8, 20, 21, 22, 100, 1000, 5461, 5462} {

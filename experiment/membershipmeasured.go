@@ -9,16 +9,14 @@ import (
 	"github.com/coppice-go/coppice/model"
 )
 
-// Stabilizer is a Starter that can also measure membership: it starts processes,
-// kills one of them, not the lowest, and returns the times in µs from when the
-// proposer knows of it until the view without it is open at all survivors, one of
-// each round.
+// Stabilizer is a Starter that can also measure membership: it starts processes, kills one of them, not the
+// lowest, and returns, one per round, the time in µs from when the proposer knows of the crash until the view
+// without the process is open at all survivors.
 type Stabilizer interface {
 	Stabilize(ctx context.Context, processes, fanout, rounds int) ([]float64, error)
 }
 
-// stabilizeRounds bounds how many processes are killed for one figure: each takes a
-// new group.
+// stabilizeRounds bounds how many processes are killed for one figure: each takes a new group.
 const stabilizeRounds = 20
 
 func membershipMeasured(f *attempt) {

@@ -9,32 +9,32 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// change is a change of the membership to simulate: some members have failed, or
-// somebody joins, and the proposer learns of it.
+// change is a change of the membership to simulate: some members have failed, or processes join, and the
+// proposer learns of it.
 type change struct {
-	n       int // processes that are left, or in after the change
+	n       int // processes in the group after the change
 	fanout  int
 	net     logp.Network  // without P
-	ocp     protocol.Time // computing for a proposal
+	ocp     protocol.Time // time to compute for a proposal
 	dead    []protocol.Rank
-	joins   int // the last so many ranks do
+	joins   int // how many processes join: the last ranks
 	dying   []protocol.Rank
-	dyingAt protocol.Time // after the proposer learned of the dead; the detector tells of these
+	dyingAt protocol.Time // when they die, after the proposer learned of the dead; the detector reports them
 }
 
-// stabilized is how long a change took, from the moment the proposer learned of it.
+// stabilized is how long a change took, from the moment when the proposer learned of it.
 type stabilized struct {
-	accepted protocol.Time // until it had all acceptances, of localized views those for the first one: T_s of the thesis
+	accepted protocol.Time // until the proposer had all acceptances, of localized views those for the first one: T_s of the thesis
 	stable   protocol.Time // until the last process knew that the (last) view is open
 	messages int64
-	views    int // that were opened
+	views    int // number of opened views
 }
 
 // learned is when the proposer learns of a change: not at 0, which is the start.
 const learned protocol.Time = 1
 
-// run simulates a change among processes 0 … n−1 and the dead. With no dead named,
-// the last rank of n+1 is.
+// run simulates a change among processes 0 … n−1 and the dead ones. If nothing joins and dead is nil, the
+// last rank of n+1 is dead.
 func (c change) run(ctx context.Context) (stabilized, error) {
 	p := c.n
 	if c.joins == 0 {
@@ -80,7 +80,7 @@ func observed[S, M any](ctx context.Context, p protocol.Protocol[S, M], net logp
 	return e.Run(1, faults, inputs...)
 }
 
-// patience is long after any simulated change: nothing is sent twice.
+// patience is far longer than any simulated change: nothing is sent twice.
 const patience protocol.Time = 1 << 30
 
 func (c change) faults() logp.Faults {
@@ -91,8 +91,8 @@ func (c change) faults() logp.Faults {
 	return f
 }
 
-// inputs tell the lowest that lives of the dead, and joiners to join. Those that
-// die later are told of by the network's detector, to all.
+// inputs returns notices of the dead processes for the lowest live one, and notices to join for joiners. The
+// network's detector reports the processes that die later, to all.
 func (c change) inputs(p int) (inputs []logp.Input) {
 	proposer := protocol.Rank(0)
 	for _, r := range c.dead { // in order
@@ -109,9 +109,8 @@ func (c change) inputs(p int) (inputs []logp.Input) {
 	return inputs
 }
 
-// agents run the membership protocol as hosts do: they keep what processes record,
-// and hand it on with the notice of a death. Recording takes no time. It belongs to
-// one engine.
+// agents runs the membership protocol with what hosts do: they keep what processes record, and pass it on
+// with the notice of a death. Recording takes no time. It belongs to one engine.
 type agents struct {
 	*membership.Protocol
 	wills []membership.Message
@@ -136,13 +135,13 @@ func (a *agents) Next(s *membership.State, now protocol.Time) protocol.Action[me
 // Notify implements protocol.Protocol.
 func (a *agents) Notify(s *membership.State, now protocol.Time, n protocol.Notice) {
 	if n.Kind == protocol.Death {
-		n.Value = 1 // nobody has another life here
+		n.Value = 1 // no process has another life here
 		a.Receive(s, now, n.Rank, a.wills[n.Rank])
 	}
 	a.Protocol.Notify(s, now, n)
 }
 
-// Computing implements logp.Computing: who is told of a change computes the tree.
+// Computing implements logp.Computing: a process that gets a proposal computes the tree.
 func (a *agents) Computing(_ protocol.Rank, m membership.Message) protocol.Time {
 	if m.Kind == membership.Propose {
 		return a.ocp
@@ -150,7 +149,7 @@ func (a *agents) Computing(_ protocol.Rank, m membership.Message) protocol.Time 
 	return 0
 }
 
-// viewWatch notes when the last view that opened did, first and last.
+// viewWatch records when the first and the last process opened the last view.
 type viewWatch struct {
 	joins                bool
 	learned, first, last protocol.Time
@@ -158,7 +157,7 @@ type viewWatch struct {
 	opened               int
 }
 
-// received: of a joiner the proposer learns by its letter.
+// received records when a joiner's letter reaches the proposer.
 func (w *viewWatch) received(at protocol.Time, to, _ protocol.Rank, _ protocol.Kind, m membership.Message) {
 	if w.joins && w.learned == 0 && m.Kind == membership.Join && to == 0 {
 		w.learned = at

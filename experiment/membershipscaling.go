@@ -45,7 +45,7 @@ func membershipScaling(f *attempt) {
 	f.downTheTree()
 }
 
-// ranksFrom are consecutive ranks.
+// ranksFrom returns n consecutive ranks.
 func ranksFrom(from, n int) (list []protocol.Rank) {
 	for i := range n {
 		list = append(list, protocol.Rank(from+i))
@@ -53,7 +53,7 @@ func ranksFrom(from, n int) (list []protocol.Rank) {
 	return list
 }
 
-// scenarios are changes other than one failure of a leaf, among as many who are left.
+// scenarios simulates other changes than one failure of a leaf, with equally many remaining processes.
 func (f *attempt) scenarios() {
 	const n, fanout = 1023, 2
 	t := f.table("changes", "change", "simulated", "simulated_last", "messages", "views")
@@ -93,11 +93,11 @@ func (f *Finding) changes(times map[string]stabilized) {
 	same("a join (§3.1.6)", "as a failure", "one joins")
 }
 
-// detection is how long after a death everybody is told, in steps.
+// detection is how long after a death the detector reports it to all processes, in steps.
 const detection protocol.Time = 10
 
-// downTheTree lets a node at each level, the children of each other, fail when the
-// sweep has begun and has not reached them.
+// downTheTree makes a node at each level, each a child of the one before, fail after the sweep has begun and
+// before it reaches them.
 func (f *attempt) downTheTree() {
 	const n = 1<<16 - 1
 	t := f.table("during", "children", "failed_during_the_sweep", "simulated", "simulated_last", "undisturbed", "messages", "views")

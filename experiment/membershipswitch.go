@@ -11,10 +11,9 @@ import (
 	"github.com/coppice-go/coppice/model"
 )
 
-// Figures 6.3 to 6.11: clusters on a switch. The thesis explains them by messages
-// that wait for each other, and gives the latencies under contention as figures
-// only. How long links and switches are busy is chosen here so that what the text
-// says of these figures comes out; nothing else is fitted.
+// Figures 6.3 to 6.11: clusters on a switch. The thesis explains them by messages that wait for each other,
+// and gives the latencies under contention only as figures. How long links and switches are busy is chosen
+// here so that the text's statements about these figures come out; nothing else is fitted.
 
 // cluster is a machine on a switch.
 type cluster struct {
@@ -23,19 +22,18 @@ type cluster struct {
 	nodes int
 }
 
-// linkShare is how long a link is busy with a message, of L; the thesis has nothing
-// to take it from.
+// linkShare is how long a link is busy with a message, as a share of L; the thesis gives no value to derive
+// it from.
 const linkShare = 0.25
 
-// pairsKnee is the number of nodes up to which a switch «handles pairs well»
-// (6.1.3): six pairs' messages in L are all that XTORC's can pass.
+// pairsKnee is the number of nodes up to which a switch "handles pairs well" (6.1.3): XTORC's can pass just
+// the messages of six pairs in L.
 const pairsKnee = 12
 
 var (
-	// The latency rises a little with the number of nodes (6.1.2): 16 nodes keep the
-	// switch just busy.
+	// The latency rises a little with the number of nodes (6.1.2): 16 nodes keep the switch just busy.
 	ethernet = newCluster(model.OSClusterTCP, 1.0/8, 16)
-	// The latency «remains a constant» (6.1.2): there is no such switch.
+	// The latency "remains a constant" (6.1.2): there is no such switch.
 	myrinet = newCluster(model.OSClusterMyrinet, 0, 16)
 	gigabit = newCluster(model.XTORC, 2.0/pairsKnee, 47)
 )
@@ -57,8 +55,7 @@ const (
 	switchModel
 )
 
-// onSwitch simulates one failure for all sizes. Of as many nodes as the cluster
-// has one has failed.
+// onSwitch simulates one failure for all sizes. The largest is the whole cluster without the failed node.
 func (f *attempt) onSwitch(cl cluster, fanout int) *curve {
 	c := &curve{names: []string{"base model", "contention model", "model of the switch"}}
 	var sizes []int
@@ -75,8 +72,7 @@ func (f *attempt) onSwitch(cl cluster, fanout int) *curve {
 	return c
 }
 
-// levels are the points of each level of the tree, the last one without those of a
-// higher tree.
+// levels returns the points of each level of the tree; the last level lacks those of a higher tree.
 func (c *curve) levels(fanout int) (levels [][]curvePoint) {
 	height := 0
 	for _, p := range c.points {
@@ -88,7 +84,7 @@ func (c *curve) levels(fanout int) (levels [][]curvePoint) {
 	return levels
 }
 
-// switchClaims are those that all figures of T_s on a switch share.
+// switchClaims adds the claims that all figures of T_s on a switch share.
 func (f *Finding) switchClaims(c *curve, fanout int, section string) {
 	steps, rises, flat := true, true, true
 	fits, before := 1.0, 0.0
@@ -118,7 +114,7 @@ func (f *Finding) resembles(c *curve, m int, what, paper string, counts func(n i
 	f.shape(what, paper, fmt.Sprintf("at most %s apart", percent(off)), off <= tolerance, fmt.Sprintf("read as within %s; %s", percent(tolerance), why))
 }
 
-// smallCluster is a figure of the OS cluster.
+// smallCluster returns a figure of the OS cluster.
 func smallCluster(cl cluster, fanout int) func(*attempt) {
 	return func(f *attempt) {
 		c := f.onSwitch(cl, fanout)
@@ -129,7 +125,7 @@ func smallCluster(cl cluster, fanout int) func(*attempt) {
 	}
 }
 
-// crowded is why the contention model is off where a switch is busy all the time.
+// crowded says why the contention model is off where a switch is busy all the time.
 const crowded = "it charges every level the latency of a switch that all nodes keep busy; a sweep keeps it busy at the last levels only"
 
 func membershipFig69(f *attempt) {
@@ -149,7 +145,7 @@ func membershipFig611(f *attempt) {
 	f.shape("the contention model against the results (§6.1.3)", "tends to overestimate", fmt.Sprintf("at %d of %d sizes", over, len(c.points)), 2*over > len(c.points), "")
 }
 
-// bigCluster is a figure of XTORC.
+// bigCluster draws a figure of XTORC.
 func (f *attempt) bigCluster(fanout int) *curve {
 	c := f.onSwitch(gigabit, fanout)
 	f.switchClaims(c, fanout, "§6.1.3")
@@ -159,8 +155,7 @@ func (f *attempt) bigCluster(fanout int) *curve {
 	return c
 }
 
-// contention draws latencies under contention, one line for each number of
-// children.
+// contention draws latencies under contention, one line for each number of children.
 func (f *attempt) contention(cl cluster, children ...int) map[int][]model.Point {
 	defer f.timed()()
 	t := f.table("", "nodes", "children", "simulated_us", "model_us")
@@ -187,7 +182,7 @@ func (f *attempt) contention(cl cluster, children ...int) map[int][]model.Point 
 	return all
 }
 
-// latencyAt is the latency among so many nodes.
+// latencyAt returns the latency among n nodes.
 func latencyAt(points []model.Point, n int) float64 {
 	for _, p := range points {
 		if int(p.X) == n {
@@ -197,8 +192,8 @@ func latencyAt(points []model.Point, n int) float64 {
 	return math.NaN()
 }
 
-// climbs claims that the latency of parents and k children rises until one group is
-// whole, and little after.
+// climbs claims that the latency of parents and k children rises until one group is whole, and little after
+// that.
 func (f *Finding) climbs(points []model.Point, k int) {
 	whole, end := latencyAt(points, k+1), 0.0
 	for _, p := range points {

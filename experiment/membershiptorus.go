@@ -9,9 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Figures 6.1 and 6.2: Blue Gene/L, where a message takes L for each hop on a torus
-// of 8×8×8 nodes a midplane. The two midplanes of the thesis, 1,024 nodes, are taken
-// for a torus of 8×8×16.
+// Figures 6.1 and 6.2: Blue Gene/L, where a message takes L for each hop on a torus of 8×8×8 nodes a
+// midplane. The two midplanes of the thesis, 1,024 nodes, are simulated as a torus of 8×8×16.
 
 func midplanes(nodes int) logp.Torus {
 	if nodes <= 512 {
@@ -20,8 +19,7 @@ func midplanes(nodes int) logp.Torus {
 	return logp.Torus{X: 8, Y: 8, Z: 16}
 }
 
-// torusSizes are one less than the powers of two, a node of each having failed: at
-// these a tree with two children is full.
+// torusSizes returns the powers of two less one failed node: at these sizes a tree with two children is full.
 func torusSizes() (list []int) {
 	for nodes := 4; nodes <= 1024; nodes *= 2 {
 		list = append(list, nodes-1)
@@ -51,7 +49,7 @@ func (f *attempt) onTorus(sizes []int, fanout int) *curve {
 	return c
 }
 
-// torusClaims are those that both figures share.
+// torusClaims adds the claims that both figures share.
 func (f *Finding) torusClaims(c *curve) {
 	end := c.last()
 	f.grows("T_s over log N", c.results(), "µs", "")
@@ -61,11 +59,11 @@ func (f *Finding) torusClaims(c *curve) {
 	f.note("Ranks are placed with x growing fastest, then y, then z; how the thesis placed its tasks it does not say. A failed node is the last one.")
 }
 
-// upperBound is what the distance model is.
+// upperBound says what the distance model is.
 const upperBound = "it adds up the farthest pairs of all levels, which need not be on one path: an upper bound"
 
-// betweenPowers claims how good the distance model is for four children: at powers
-// of four, less the node that failed, and between them.
+// betweenPowers claims how good the distance model is for four children: at powers of four, less the failed
+// node, and between them.
 func (f *Finding) betweenPowers(c *curve) {
 	power := func(n int) bool { return bits.TrailingZeros(uint(n+1))%2 == 0 }
 	f.resembles(c, distanceModel, "the distance model at powers of four", "closely approximates", power, 0.1, upperBound)

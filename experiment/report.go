@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// Keep writes a finding's files into a directory: NAME.json with everything,
-// NAME.csv with its first table and NAME-TABLE.csv with the others, NAME.svg.
-// A finding that was skipped replaces none that was not.
+// Keep writes a finding's files into a directory: NAME.json with everything, NAME.csv with its first table
+// and NAME-TABLE.csv with the others, NAME.svg. A skipped finding never replaces one that was not skipped.
 func (f *Finding) Keep(dir string) error {
 	if before, err := kept(dir, f.Name); f.Skipped != "" && err == nil && before.Skipped == "" {
 		return nil
@@ -50,7 +49,7 @@ func (f *Finding) Keep(dir string) error {
 	return writeFile(filepath.Join(dir, f.Name+".svg"), []byte(picture))
 }
 
-// File is the name of a table's file.
+// File returns the name of a table's file.
 func (f *Finding) File(t *Table) string {
 	if t.Name == "" {
 		return f.Name + ".csv"
@@ -58,7 +57,7 @@ func (f *Finding) File(t *Table) string {
 	return f.Name + "-" + t.Name + ".csv"
 }
 
-// page is what the templates of both packages do.
+// page is what the templates of both packages implement.
 type page interface {
 	Execute(w io.Writer, findings any) error
 }
@@ -66,7 +65,7 @@ type page interface {
 //go:embed report.md.tmpl report.html.tmpl
 var templates embed.FS
 
-// reports are the pages over all findings, by the names of their files.
+// reports maps the names of files to their pages over all findings.
 var reports = map[string]page{
 	"report.md": markdown.Must(markdown.New("report.md.tmpl").Funcs(markdown.FuncMap{
 		"cell": func(c string) string { return strings.ReplaceAll(c, "|", `\|`) },
@@ -74,8 +73,7 @@ var reports = map[string]page{
 	"report.html": html.Must(html.ParseFS(templates, "report.html.tmpl")),
 }
 
-// Report writes report.md and report.html over all findings that were kept in a
-// directory, in the order of the papers.
+// Report writes report.md and report.html over all findings in a directory, in the order of the papers.
 func Report(dir string) error {
 	var findings []*Finding
 	for _, e := range All() {
@@ -114,7 +112,7 @@ func kept(dir, name string) (*Finding, error) {
 	return f, err
 }
 
-// Score counts the claims by verdict.
+// Score returns the number of claims by verdict.
 func (f *Finding) Score() string {
 	count := map[Verdict]int{}
 	for _, c := range f.Claims {
@@ -129,7 +127,7 @@ func (f *Finding) Score() string {
 	return strings.Join(parts, ", ")
 }
 
-// How says how it was made.
+// How returns how the finding was made.
 func (f *Finding) How() string {
 	if f.Measured {
 		return "Measured"
@@ -137,18 +135,18 @@ func (f *Finding) How() string {
 	return "Simulated"
 }
 
-// Took is how long the simulations or launches took.
+// Took returns how long the simulations or launches took.
 func (f *Finding) Took() string {
 	return time.Duration(f.Seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
 
-// Shown are the tables that are short enough for the report.
+// Shown returns the tables that are short enough for the report.
 func (f *Finding) Shown() []*Table {
 	const rows = 40
 	return slices.DeleteFunc(slices.Clone(f.Tables), func(t *Table) bool { return len(t.Rows) > rows })
 }
 
-// Picture draws the chart, whose texts are escaped; nothing if there is none.
+// Picture returns the drawn chart, with its texts escaped, or nothing if there is no chart.
 func (f *Finding) Picture() (html.HTML, error) {
 	if f.Chart == nil {
 		return "", nil

@@ -11,8 +11,8 @@ import (
 	"github.com/coppice-go/coppice/logp"
 )
 
-// Sample is what the runs of one cell came to, as small as a report needs it:
-// it is what is kept on disk, and two samples of one cell can be merged.
+// Sample is the result of the runs of one cell, as small as a report needs it. It is what a Lab saves on
+// disk, and two samples of one cell can be merged.
 type Sample struct {
 	Runs       int       `json:"runs"`
 	Coloring   Histogram `json:"coloring"`
@@ -24,7 +24,7 @@ type Sample struct {
 	Uncolored  Histogram `json:"uncolored"`
 	// Messages counts thousandths of a message per process.
 	Messages Histogram `json:"messages"`
-	// Disseminations and Corrections are messages of all runs together.
+	// Disseminations and Corrections count the messages of all runs together.
 	Disseminations int64 `json:"disseminations"`
 	Corrections    int64 `json:"corrections"`
 	// Pairs counts pairs of gap and correction time, made by pair.
@@ -51,7 +51,7 @@ func pair(gap, correction int64) int64 { return gap<<pairShift | correction }
 
 func unpair(p int64) (gap, correction int64) { return p >> pairShift, p & (1<<pairShift - 1) }
 
-// add counts the results of runs among p processes.
+// add adds the results of runs among p processes.
 func (s *Sample) add(results []logp.Result, p int) {
 	for i := range results {
 		r := &results[i]
@@ -80,7 +80,7 @@ func (s *Sample) merge(other *Sample) {
 	s.Seconds += other.Seconds
 }
 
-// check says what cannot be.
+// check returns an error if the sample is impossible.
 func (s *Sample) check() error {
 	for _, h := range s.histograms() {
 		for _, n := range *h {
@@ -98,10 +98,10 @@ func (s *Sample) check() error {
 	return nil
 }
 
-// perRun is a number of messages of all runs, a run.
+// perRun returns the average per run of a number of messages of all runs.
 func (s *Sample) perRun(messages int64) float64 { return float64(messages) / float64(max(s.Runs, 1)) }
 
-// work is the median of all messages of a run among p processes.
+// work returns the median of all messages of a run among p processes.
 func (s *Sample) work(p int) float64 {
 	return float64((s.Messages.Quantile(0.5)*int64(p) + 500) / 1000)
 }
@@ -129,7 +129,7 @@ func (h Histogram) Merge(other Histogram) {
 	}
 }
 
-// N is how many values were counted.
+// N returns how many values were counted.
 func (h Histogram) N() int64 {
 	n := int64(0)
 	for _, k := range h {
@@ -138,7 +138,7 @@ func (h Histogram) N() int64 {
 	return n
 }
 
-// Mean is the average; 0 if nothing was counted.
+// Mean returns the average; 0 if nothing was counted.
 func (h Histogram) Mean() float64 {
 	sum, n := 0.0, 0.0
 	for _, v := range h.values() {
@@ -148,7 +148,7 @@ func (h Histogram) Mean() float64 {
 	return sum / max(n, 1)
 }
 
-// Deviation is the standard deviation.
+// Deviation returns the standard deviation.
 func (h Histogram) Deviation() float64 {
 	mean, sum, n := h.Mean(), 0.0, 0.0
 	for _, v := range h.values() {
@@ -159,7 +159,7 @@ func (h Histogram) Deviation() float64 {
 	return math.Sqrt(sum / max(n, 1))
 }
 
-// Quantile is the smallest value that a share q of all do not exceed.
+// Quantile returns the smallest value that a share q of all do not exceed.
 func (h Histogram) Quantile(q float64) int64 {
 	values := h.values()
 	if len(values) == 0 {
@@ -174,15 +174,15 @@ func (h Histogram) Quantile(q float64) int64 {
 	return values[len(values)-1]
 }
 
-// point is the mean, with a share of the values below Low and as many above High.
+// point returns the mean, with a share of the values below Low and as many above High.
 func (h Histogram) point(x, share float64) chart.Point {
 	return chart.Point{X: x, Y: h.Mean(), Low: float64(h.Quantile(share)), High: float64(h.Quantile(1 - share))}
 }
 
-// Max is the largest value.
+// Max returns the largest value.
 func (h Histogram) Max() int64 { return h.Quantile(1) }
 
-// Above is how many values are larger than v.
+// Above returns how many values are larger than v.
 func (h Histogram) Above(v int64) int64 {
 	n := int64(0)
 	for value, k := range h {
@@ -193,5 +193,5 @@ func (h Histogram) Above(v int64) int64 {
 	return n
 }
 
-// values lists what occurred, in order.
+// values lists the values that occurred, in order.
 func (h Histogram) values() []int64 { return slices.Sorted(maps.Keys(h)) }

@@ -7,12 +7,12 @@ import (
 	"github.com/coppice-go/coppice/model"
 )
 
-// The TU Darmstadt thesis on fault-tolerant collectives, §5.2 and §5.4, measured its
-// operations on up to 128 processes of a cluster (Tables A.1 to A.5), as averages of
-// 1,000 iterations: MPI's own, the same written anew without fault tolerance, and with
-// it: an agreement before and one after the operation (§3.1). Its optimization leaves
-// the first agreement out (§5.4). Here all are measured on the processes of one machine
-// beside Open MPI: ratios are compared. The figures' values are not in the text; the
+// The TU Darmstadt thesis on fault-tolerant collectives, §5.2 and §5.4, measured its operations on up to 128
+// processes of a cluster (Tables A.1 to A.5), as averages of 1,000 iterations: MPI's own, a reimplementation
+// without fault tolerance, and one with it: an agreement before and one after the operation (§3.1). Its
+// optimization omits the first agreement (§5.4). Here all are measured on the processes of one machine beside
+// Open MPI, and ratios are compared. The figures' values are not in the text; the averages of their ratios
+// are.
 // averages of their ratios are.
 
 var thesisExperiments = []Experiment{
@@ -31,18 +31,18 @@ var thesisExperiments = []Experiment{
 
 const thesisCells = "thesis" // figures of the same operations share launches: a figure and its ratios are two views of one measurement
 
-// thesisOp is an operation, with the averages that the thesis prints of it.
+// thesisOp is an operation, with the averages that the thesis prints for it.
 type thesisOp struct {
-	name, title string // as bench has it, and as people do
+	name, title string // as bench names it, and as people do
 	section     string
 	total       float64 // fault-tolerant, over MPI's; 0: not printed
-	alone       float64 // fault-tolerant, over the same without it
+	alone       float64 // fault-tolerant, over the same without fault tolerance
 	slip        bool    // the text calls alone what the reimplementation costs
 }
 
-// The averages: §5.2.2 to §5.2.6. Those of scatter and gather are called the overhead of
-// the reimplementation, yet the same paragraphs conclude that most of the total is due
-// to that. Both hold only if they are, like the other two, what fault tolerance adds.
+// The averages: §5.2.2 to §5.2.6. The text calls those of scatter and gather the overhead of the
+// reimplementation, yet the same paragraphs conclude that fault tolerance causes most of the total. Both hold
+// only if they are, like the other two, the cost that fault tolerance adds.
 var (
 	thesisBroadcast = thesisOp{name: "broadcast", title: "broadcast", section: "§5.2.2", total: 11.69, alone: 4.60}
 	thesisScatter   = thesisOp{name: "scatter", title: "scatter", section: "§5.2.3", total: 4.90, alone: 1.31, slip: true}
@@ -52,7 +52,7 @@ var (
 	thesisOps       = []thesisOp{thesisBroadcast, thesisScatter, thesisGather, thesisReduce, thesisAllToAll}
 )
 
-// anew is what writing an operation anew cost the thesis, on average.
+// anew returns the average cost of the thesis's reimplementation of an operation.
 func (o thesisOp) anew() float64 { return o.total / o.alone }
 
 // The contenders, as the figures name them. Ratios are to the first.
@@ -68,7 +68,7 @@ func thesisAbout(op string) string {
 	return fmt.Sprintf("Median over launches of the median latency of a %s of %d bytes, and quartiles of the launches; processes of this machine, ours over Unix sockets.", op, smallest)
 }
 
-// thesisRuntime is the figure that shows how long an operation takes.
+// thesisRuntime returns the figure that shows how long an operation takes.
 func thesisRuntime(figure string, o thesisOp) Experiment {
 	return thesisWork.figure(figure, o.section, "Fault-tolerant "+o.title, thesisAbout(o.title), func(f *attempt) {
 		c := f.thesis(o)
@@ -86,7 +86,7 @@ func thesisRuntime(figure string, o thesisOp) Experiment {
 	})
 }
 
-// judgeAnew judges what it costs not to be MPI.
+// judgeAnew judges the cost of not being MPI.
 func (f *Finding) judgeAnew(c *view, o thesisOp) {
 	m := measured{
 		what: "ours without fault tolerance, over Open MPI without shared memory", paper: "clearly slower; no figure printed",
@@ -100,7 +100,7 @@ func (f *Finding) judgeAnew(c *view, o thesisOp) {
 	f.judge(m)
 }
 
-// thesisOverhead is the figure that shows the same as ratios.
+// thesisOverhead returns the figure that shows the same as ratios.
 func thesisOverhead(figure string, o thesisOp) Experiment {
 	about := "Ratios to Open MPI without shared memory. " + thesisAbout(o.title)
 	return thesisWork.figure(figure, o.section, "Overhead of fault-tolerant "+o.title, about, func(f *attempt) {
@@ -123,8 +123,7 @@ func thesisOverhead(figure string, o thesisOp) Experiment {
 	})
 }
 
-// judgeOverhead judges what fault tolerance costs: in all, and beyond what is the same
-// without it.
+// judgeOverhead judges the cost of fault tolerance: in all, and over the same operation without it.
 func (f *Finding) judgeOverhead(c *view, o thesisOp) {
 	for _, who := range []contender{oursTwice, oursAgreed, oursReplay} {
 		for _, m := range []measured{
@@ -146,8 +145,8 @@ func (f *Finding) judgeOverhead(c *view, o thesisOp) {
 	}
 }
 
-// judgeShare is for an operation of which no figure is printed, only that fault
-// tolerance costs less than writing it anew.
+// judgeShare judges an operation for which the thesis prints no figure, only that fault tolerance costs less
+// than the reimplementation.
 func (f *Finding) judgeShare(c *view) {
 	adds := c.mean(oursTwice, oursPlain)
 	anew := c.mean(oursPlain, vendorTCP)
@@ -161,8 +160,8 @@ func (f *Finding) judgeShare(c *view) {
 	})
 }
 
-// thesis measures all operations of the figures at once, and returns the contest in one;
-// nil if something is missing.
+// thesis measures all operations of the figures at once, and returns the contest in one of them; nil if
+// something is missing.
 func (f *attempt) thesis(o thesisOp) *view {
 	ops := each(thesisOps, func(o thesisOp) string { return o.name })
 	c := &contest{bytes: []int{smallest}, contenders: thesisAgainst, ops: ops}
@@ -176,7 +175,7 @@ func (f *attempt) thesis(o thesisOp) *view {
 	return &one
 }
 
-// thesisNotes says how it was measured.
+// thesisNotes adds notes on how it was measured.
 func (f *Finding) thesisNotes(c *contest) {
 	f.noteMachine(". Each configuration was launched %s, with %s after a warm-up and a barrier, not timed, between them; contenders take turns, and ratios are medians of the ratios of launches that are neighbours in time. An operation counts until it is over at the last process; the thesis has a barrier in the measured time, and averages.",
 		times(c.rounds, "time"), times(c.iterations, "iteration"))
@@ -187,7 +186,7 @@ func (f *Finding) thesisNotes(c *contest) {
 	f.note("«Agreed» is with Recovery Report: the operation and an agreement after it, as in the thesis's optimization; «before and after» is its strategy without that. «Replay» is what Coppice does unless told otherwise: no agreement, but a log.")
 }
 
-// thesisTable makes a table of one size.
+// thesisTable adds a table of one size.
 func (f *Finding) thesisTable(c view) {
 	t := f.table("", "implementation", "processes", "median_us", "q25_us", "q75_us", "to_openmpi", "to_plain", "launches", "iterations")
 	for _, who := range c.contenders {

@@ -11,32 +11,32 @@ import (
 	"github.com/coppice-go/coppice/experiment"
 )
 
-// thesisFigures are those that are reproduced.
+// thesisFigures are the reproduced figures.
 var thesisFigures = strings.Fields("5.3 5.4 5.5 5.6 5.7 5.8 5.9 5.10 5.11 5.12 5.13 5.14 5.23")
 
-// cheap are factors with which fault tolerance costs less than in the thesis, and ours
-// without it as much as MPI.
+// cheap returns factors with which fault tolerance costs less than in the thesis, and our operations without
+// it cost as much as MPI's.
 func cheap() map[string]float64 {
 	return map[string]float64{"replay": 1.05, "agreed-report": 1.1, "agreed-twice": 1.2, "openmpi-shared": 0.5}
 }
 
-// TestThesisClaimsAreJudgedByRatios plants costs, one thing at a time, and wants the
-// claims about them, and no others, to differ.
+// TestThesisClaimsAreJudgedByRatios plants costs, one at a time: the claims about them, and no others, must
+// differ.
 func TestThesisClaimsAreJudgedByRatios(t *testing.T) {
 	for _, c := range []struct {
 		figures string
 		planted map[string]float64
-		differ  []string // the beginnings of the claims that do
+		differ  []string // the beginnings of the claims that differ
 	}{
 		{"5.3 5.4 5.5 5.6 5.7 5.8 5.9 5.10 5.11 5.12 5.23", nil, nil},
-		{"5.13", nil, []string{"agreed before and after, over plain"}}, // written anew it costs nothing
+		{"5.13", nil, []string{"agreed before and after, over plain"}}, // the reimplementation costs nothing
 		{"5.13", map[string]float64{"openmpi-tcp": 0.7}, nil},
 		{"5.13", map[string]float64{"openmpi-tcp": 0.7, "replay alltoall": 1.3}, []string{"replay, over plain"}},
 		{"5.14", nil, []string{"agreed before", "agreed after", "replay"}},
 		{"5.14", map[string]float64{"openmpi-tcp": 1.5}, nil},
 		{"5.3", map[string]float64{"agreed-twice": 0.9}, []string{"agreed before and after, over plain"}},
 		{"5.3", map[string]float64{"openmpi-tcp": 0.3}, []string{"ours without fault tolerance"}},
-		{"5.6 5.8 5.10", map[string]float64{"openmpi-tcp": 0.3}, nil}, // the thesis's cost even more
+		{"5.6 5.8 5.10", map[string]float64{"openmpi-tcp": 0.3}, nil}, // the thesis's operations cost even more
 		{"5.10", map[string]float64{"openmpi-tcp": 0.15}, []string{"ours without fault tolerance"}},
 		{"5.12", map[string]float64{"openmpi-tcp": 0.6}, []string{"ours without fault tolerance"}},
 		{"5.4", map[string]float64{"replay broadcast": 5}, []string{"replay, over plain"}},
@@ -66,8 +66,8 @@ func TestThesisClaimsAreJudgedByRatios(t *testing.T) {
 	}
 }
 
-// TestThesisFiguresShareLaunches: a figure and its ratios are one measurement, and so
-// are the operations; only those of other sizes are measured apart.
+// TestThesisFiguresShareLaunches: a figure and its ratios are one measurement, and so are the operations;
+// only operations of other sizes are measured apart.
 func TestThesisFiguresShareLaunches(t *testing.T) {
 	s := &stage{factors: cheap()}
 	lab := &experiment.Lab{Runs: 2, Starter: s, Dir: t.TempDir(), Processes: []int{4, 8}}
@@ -95,7 +95,7 @@ func TestThesisFiguresShareLaunches(t *testing.T) {
 	}
 }
 
-// What is measured of large values is so little that logs hold it.
+// Large values are measured so little that logs hold everything.
 func TestLargeValuesAreMeasuredLess(t *testing.T) {
 	for figure, most := range map[string]int{"5.3": 500, "5.5": 50, "5.14": 5} {
 		s := &stage{}
@@ -118,7 +118,7 @@ func TestWithoutOpenMPIThesisFiguresAreSkipped(t *testing.T) {
 	}
 }
 
-// The cost of fault tolerance that grows with the size is no constant.
+// The cost of fault tolerance, if it grows with the size, is no constant.
 func TestGrowingCostIsNoConstant(t *testing.T) {
 	grown := &growing{stage: stage{factors: cheap()}}
 	f := measured(t, "thesis-fig5.5", &experiment.Lab{Runs: 10, Starter: grown})
@@ -133,7 +133,7 @@ func TestGrowingCostIsNoConstant(t *testing.T) {
 	}
 }
 
-// growing is a stage on which replay costs the more the larger values are.
+// growing is a stage on which replay costs more, the larger values are.
 type growing struct{ stage }
 
 func (g *growing) Launch(ctx context.Context, l experiment.Launch) ([]float64, error) {

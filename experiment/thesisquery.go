@@ -8,11 +8,11 @@ import (
 	"github.com/coppice-go/coppice/model"
 )
 
-// The TU Darmstadt thesis on fault-tolerant collectives, §5.3 and Figure 5.24, compared running
-// through the death of a process with starting again, in TPC-H query 3. The query has four
-// phases, each of which ends with an operation; a random process gets SIGKILL in one of
-// them. Times are those of the whole job, table generation and the time until the first
-// start was given up included. Here the killed process is the same on all sides, at the
+// The TU Darmstadt thesis on fault-tolerant collectives, §5.3 and Figure 5.24, compared running through the
+// crash of a process with starting again, in TPC-H query 3. The query has four phases, each of which ends
+// with an operation; a random process gets SIGKILL in one of them. Times are those of the whole job,
+// including table generation and the time until the first start was abandoned. Here the killed process is the
+// same on all sides, at the beginning of the phase's operation or at its first message.
 // beginning of the phase's operation or at its first message.
 
 var thesisQueries = []Experiment{
@@ -25,7 +25,7 @@ var thesisQueries = []Experiment{
 
 const queryAbout = "Median over launches of the time of a job that generates the tables and answers TPC-H query 3, from the start of its processes to the end of the last, and quartiles; processes of this machine."
 
-// queryProcesses and queryScales are what is measured unless something else is asked for.
+// queryProcesses and queryScales are measured unless the Lab says otherwise.
 var (
 	queryProcesses = []int{2, 4, 8}
 	queryScales    = []float64{0.1, 1}
@@ -40,15 +40,15 @@ var (
 	unguarded  = contender{name: "plain", side: Coppice, mode: "plain", query: &Query{}}
 )
 
-// What a launch of a query gives, as a contest has operations and sizes.
+// The times that a launch of a query returns, as the operations of a contest.
 const (
 	wholeJob   = "job"
 	queryAlone = "query"
 	queryBytes = 0
 )
 
-// compareQueries measures the ways to answer the query, at each scale, and makes table and
-// chart; the last way is what ratios are to. It is nil if something is missing.
+// compareQueries measures the ways to answer the query, at each scale, and adds table and chart. Ratios are
+// to the last way. It returns nil if something is missing.
 func (f *attempt) compareQueries(phase string, ways ...contender) (all []*contest) {
 	f.Scales = f.lab.Scales
 	scales := queryScales
@@ -95,7 +95,7 @@ func (f *Finding) queryTable(all []*contest) {
 	}
 }
 
-// queryFree is about jobs in which nobody dies.
+// queryFree is about jobs in which no process crashes.
 func queryFree(f *attempt) {
 	all := f.compareQueries("", runThrough, unguarded)
 	for _, c := range all {
@@ -109,7 +109,7 @@ func queryFree(f *attempt) {
 	}
 }
 
-// queryPhase is a figure about a death in one phase.
+// queryPhase returns a figure about a crash in one phase.
 func queryPhase(figure string, number int, op string) Experiment {
 	title := fmt.Sprintf("TPC-H query 3 with a death in phase %d", number)
 	about := fmt.Sprintf("%s A random process is killed in the phase that ends with the %s.", queryAbout, op)
@@ -124,8 +124,8 @@ func queryPhase(figure string, number int, op string) Experiment {
 	})
 }
 
-// judgeThrough judges one way against another: on 2 processes, the least there may be, by itself, where one is left
-// to do it all.
+// judgeThrough judges one way against another. It judges 2 processes, the fewest possible, separately, since
+// a single survivor does all the work there.
 func (f *Finding) judgeThrough(c *contest, way, to contender) {
 	two := func(p int) bool { return p == 2 }
 	f.judgeQuery(c, way, to, slices.DeleteFunc(slices.Clone(c.processes), two))

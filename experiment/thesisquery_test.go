@@ -10,8 +10,7 @@ import (
 	"github.com/coppice-go/coppice/experiment"
 )
 
-// queryStage is a Starter whose queries take what is planted: a second, times the factors of
-// all that apply.
+// queryStage is a Starter whose queries take planted times: a second, times the factors of all that apply.
 type queryStage struct {
 	stage
 	planted map[string]float64
@@ -39,14 +38,14 @@ func (s *queryStage) Launch(_ context.Context, l experiment.Launch) ([]float64, 
 	return us, nil
 }
 
-// TestQueryClaimsAreJudgedByRatios plants times, one thing at a time, and wants the claims about
-// them, and no others, to differ.
+// TestQueryClaimsAreJudgedByRatios plants times, one at a time: the claims about them, and no others, must
+// differ.
 func TestQueryClaimsAreJudgedByRatios(t *testing.T) {
 	const phases = "5.18 5.19 5.20 5.21"
 	for _, c := range []struct {
 		figures string
 		planted map[string]float64
-		differ  []string // the claims that do
+		differ  []string // the claims that differ
 	}{
 		{"5.17", nil, nil},
 		{"5.17", map[string]float64{"replay job": 1.1}, []string{"run-through over plain, the whole job, scale 0.1", "run-through over plain, the whole job, scale 1"}},
@@ -78,7 +77,7 @@ func TestQueryClaimsAreJudgedByRatios(t *testing.T) {
 	}
 }
 
-// TestSidesHaveTheSameVictims: in a round the same process dies at the same point, whoever is
+// TestSidesHaveTheSameVictims: in a round the same process dies at the same point, whichever side is
 // measured; not in all rounds, and in the figure's phase.
 func TestSidesHaveTheSameVictims(t *testing.T) {
 	for figure, op := range map[string]string{"5.17": "", "5.18": "gather", "5.19": "broadcast", "5.20": "alltoall", "5.21": "reduce", "5.24": "reduce"} {

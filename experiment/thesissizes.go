@@ -8,12 +8,12 @@ import (
 	"github.com/coppice-go/coppice/model"
 )
 
-// The figures of the thesis that are about size, and the one about its optimization.
+// The figures of the thesis about size, and the one about its optimization.
 
-// thesisBytes are the sizes of Figure 5.5, of which the thesis says only that they vary.
+// thesisBytes are the sizes of Figure 5.5; the thesis says only that they vary.
 var thesisBytes = []int{smallest, 64, 512, 4 << 10, 32 << 10, 256 << 10}
 
-// Bounds of what is measured where values are large: a log holds all iterations.
+// Bounds on measurements of large values: a log holds all iterations.
 const (
 	sizesProcesses    = 8
 	sizesProcessesMax = 32
@@ -22,8 +22,7 @@ const (
 	largeBytes        = 4 << 20
 )
 
-// sizesOn is the fixed number of processes of Figure 5.5: the largest that was asked
-// for.
+// sizesOn returns the fixed number of processes of Figure 5.5: the largest requested.
 func (l *Lab) sizesOn() int {
 	if len(l.Processes) == 0 {
 		return sizesProcesses
@@ -54,8 +53,8 @@ func thesisSizes(f *attempt) {
 	f.thesisNotes(c)
 }
 
-// judgeGrowth judges whether what fault tolerance adds depends on the size. Something
-// that stays the same weighs the less the larger the rest is.
+// judgeGrowth judges whether the cost of fault tolerance depends on the size. A constant cost weighs less,
+// the larger the rest is.
 func (f *Finding) judgeGrowth(c *contest, who contender, p int) {
 	const noise = 1.2
 	ratios := each(c.bytes, func(bytes int) float64 { return c.of("", bytes).ratio(who, oursPlain, p).Median })

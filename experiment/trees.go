@@ -51,7 +51,7 @@ func rateName(rate int) string { return text(float64(rate)/100) + "%" }
 
 func logP(p int) logp.Network { return logp.Network{P: p, L: 2, O: 1} }
 
-// checkedTree is synchronized checked correction on a tree.
+// checkedTree returns the cell of synchronized checked correction on a tree.
 func checkedTree(tree string, p, dead int) Cell {
 	return Cell{
 		Spec: broadcast.Spec{Tree: tree, Correction: "checked", Synchronized: true},
@@ -59,12 +59,12 @@ func checkedTree(tree string, p, dead int) Cell {
 	}
 }
 
-// checkedGossip is synchronized checked correction after gossip for the time t.
+// checkedGossip returns the cell of synchronized checked correction after gossip for the time t.
 func checkedGossip(t, p, dead int) Cell {
 	return checkedTree(fmt.Sprintf("gossip:%d", t), p, dead)
 }
 
-// deadAt is how many of treesP processes are dead at a rate.
+// deadAt returns how many of treesP processes are dead at a rate.
 func deadAt(rate int) int { return (treesP*rate + 5000) / 10_000 }
 
 func treesFig1b(f *attempt) {

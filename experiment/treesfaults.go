@@ -33,9 +33,8 @@ func (f *attempt) gossipUnderFaults(t int) []*Sample {
 	})...)
 }
 
-// resilience measures the broadcasts of §4.3 at each rate, draws one figure of
-// them, in the given unit, and tabulates it. Corrected Gossip runs for the time
-// that it also returns.
+// resilience measures the broadcasts of §4.3 at each rate, draws one figure of them, in the given unit, and
+// tabulates it. It also returns the time for which Corrected Gossip runs.
 func (f *attempt) resilience(label string, of func(*Sample) Histogram, unit float64) (by [][]*Sample, gossip []*Sample, until int) {
 	by = f.underFaults()
 	until, _ = f.bestGossip(treesP, f.lab.scaled(treesP)) // without faults
@@ -176,7 +175,7 @@ func (f *Finding) extreme(what string, paper, ours float64) {
 	f.Claims = append(f.Claims, c)
 }
 
-// rules are ways to correct opportunistically, by what they are called below.
+// rules are ways to correct opportunistically, with the names used below.
 var rules = []struct {
 	name, correction string
 	early            broadcast.Early

@@ -12,10 +12,9 @@ import (
 	"github.com/coppice-go/coppice/model"
 )
 
-// Corrected Trees, §4.4, measured an implementation on up to 512 nodes with 72
-// processes each. Its figures 11 and 12 are measured here on the processes of one
-// machine: absolute times have nothing in common, so ratios are compared. The
-// figures' values are not in the paper's text; what the text says of them is.
+// Corrected Trees, §4.4, measured an implementation on up to 512 nodes with 72 processes each. Its figures 11
+// and 12 are measured here on the processes of one machine: absolute times have nothing in common, so ratios
+// are compared. The figures' values are not in the paper's text; what the text says about them is.
 
 var treesMeasured = []Experiment{
 	treesWork.figure("11", "§4.4", "Broadcast on real processes, ours and the vendor's",
@@ -24,7 +23,7 @@ var treesMeasured = []Experiment{
 		"Median over launches of the median latency of a broadcast of 8 bytes, and quartiles of the launches; processes of this machine, over Unix sockets.", treesFig12),
 }
 
-// What is measured unless the Lab says otherwise: what one machine holds.
+// The defaults if the Lab says nothing else: what one machine holds.
 var (
 	measuredProcesses = []int{4, 8, 16, 32}
 	measuredBytes     = []int{smallest, 1 << 10, 64 << 10}
@@ -51,8 +50,8 @@ var (
 	}
 )
 
-// measure has the contenders measured. The first is the one to which the tables
-// give ratios. It returns nil if something is missing, which the finding then says.
+// measure measures the contenders. The tables give ratios to the first. It returns nil if something is
+// missing, which the finding then says.
 func (f *attempt) measure(contenders ...contender) *view {
 	c := &contest{bytes: measuredBytes, contenders: contenders}
 	if !f.hold(f.Name, c) {
@@ -70,15 +69,14 @@ func (f *attempt) measure(contenders ...contender) *view {
 	return &small
 }
 
-// noteMachine says on which machine something was measured, and how.
+// noteMachine adds a note on which machine something was measured, and how.
 func (f *Finding) noteMachine(how string, args ...any) {
 	machine := []any{runtime.GOOS, runtime.GOARCH, runtime.NumCPU()}
 	f.note("Measured on %s/%s, %d cores, over which the processes are spread"+how, append(machine, args...)...)
 }
 
-// hold has a contest held: on the processes that were asked for, unless it names some,
-// with what was kept under a name. It is false if something is missing, which the
-// finding then says.
+// hold runs a contest on the requested processes, unless the contest names some, with what was saved under a
+// name. It returns false if something is missing, which the finding then says.
 func (f *attempt) hold(name string, c *contest) bool {
 	f.Measured = true
 	if f.lab.Starter == nil {
@@ -104,7 +102,7 @@ func (f *attempt) hold(name string, c *contest) bool {
 	return f.err == nil
 }
 
-// processes are how many an experiment is measured on, each number once.
+// processes returns the numbers of processes that an experiment is measured on, each number once.
 func (l *Lab) processes() []int {
 	if len(l.Processes) == 0 {
 		return measuredProcesses
@@ -119,7 +117,7 @@ func times(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// tabulate makes the tables: the smallest size first, the others after it.
+// tabulate adds the tables: the smallest size first, the others after it.
 func (f *Finding) tabulate(c *contest) {
 	base := c.contenders[0]
 	for _, bytes := range c.bytes {
@@ -142,7 +140,7 @@ func (f *Finding) tabulate(c *contest) {
 // plotLatency draws how long every contender took, over the number of processes.
 func (f *Finding) plotLatency(v view) { f.plot(v.contest, "median latency (µs)", v.spread) }
 
-// plot draws something of every contender over the number of processes.
+// plot draws a value of every contender over the number of processes.
 func (f *Finding) plot(c *contest, label string, of func(who contender, p int) model.Spread) {
 	f.Chart = &chart.Chart{Title: f.Title, X: chart.Axis{Label: "processes", Log: 2}, Y: chart.Axis{Label: label, Log: 10}}
 	for _, who := range c.contenders {
@@ -163,9 +161,9 @@ func (f *Finding) curve(name string, xs []int, of func(x int) model.Spread) {
 type measured struct {
 	what, paper string
 	ratios      []ratio
-	mean        bool    // the geometric mean is judged, not each ratio
+	mean        bool    // judge the geometric mean, not each ratio
 	low, high   float64 // the bounds within which it agrees; high 0: none
-	reading     string  // why these
+	reading     string  // why these bounds
 }
 
 // judge adds the claim.
@@ -197,13 +195,12 @@ func (f *Finding) judge(m measured) {
 	f.Claims = append(f.Claims, c)
 }
 
-// within tells whether all values are within the bounds.
+// within reports whether all values are within the bounds.
 func (m measured) within(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return v < m.low || m.high > 0 && v > m.high })
 }
 
-// firm tells whether the quartiles of the ratios lead to the same verdict as their
-// medians.
+// firm reports whether the quartiles of the ratios lead to the same verdict as their medians.
 func (m measured) firm(agrees bool) bool {
 	for _, of := range []func(ratio) float64{func(r ratio) float64 { return r.Low }, func(r ratio) float64 { return r.High }} {
 		values := each(m.ratios, of)
@@ -217,7 +214,7 @@ func (m measured) firm(agrees bool) bool {
 	return true
 }
 
-// otherSizes tells the geometric means of ratios at the sizes that no claim is about.
+// otherSizes describes the geometric means of ratios at the sizes that no claim is about.
 func (c *contest) otherSizes(who, to contender) string {
 	var parts []string
 	for _, bytes := range c.bytes {
@@ -255,8 +252,8 @@ func treesFig11(f *attempt) {
 	f.note("The vendor's with shared memory over that without: geometric mean %.2f. Gossip is tried with 2⌈log2 p⌉−1 and 2⌈log2 p⌉+1 rounds.", c.mean(vendorOwn, vendorTCP))
 }
 
-// failedFrom is the number of processes from which on a failed one is a small part
-// of those that wait for the message.
+// failedFrom is the number of processes from which on a failed one is a small part of those that wait for the
+// message.
 const failedFrom = 8
 
 func treesFig12(f *attempt) {

@@ -16,9 +16,8 @@ var (
 	bfb = broadcast.Spec{Tree: "bfb", Correction: "none"}
 )
 
-// TestBIGFirstRunsAlongABinomialTree: everybody has the message after
-// (2o+L)·⌈log₂ P⌉, or earlier if P is no power of two, also where receives
-// queue; and everybody sends to all its neighbours.
+// TestBIGFirstRunsAlongABinomialTree: every process has the message after (2o+L)·⌈log₂ P⌉, or earlier if P is
+// no power of two, also where receives queue; and every process sends to all its neighbours.
 func TestBIGFirstRunsAlongABinomialTree(t *testing.T) {
 	networks([]int{1, 2, 8, 100, 256, 1000}, func(net logp.Network) {
 		r := simulate(t, big, net, logp.Runs{})[0]
@@ -33,8 +32,8 @@ func TestBIGFirstRunsAlongABinomialTree(t *testing.T) {
 	})
 }
 
-// TestBFBWithoutFailures takes what the paper says, or less if P is no power of
-// two, also where receives queue.
+// TestBFBWithoutFailures: a failure-free BFB takes what the paper says, or less if P is no power of two, also
+// where receives queue.
 func TestBFBWithoutFailures(t *testing.T) {
 	networks([]int{1, 2, 8, 100, 256, 1000}, func(net logp.Network) {
 		net.Detect = 1
@@ -64,9 +63,9 @@ func TestBFBKnowsWhoIsDeadFromTheStart(t *testing.T) {
 	}
 }
 
-// TestBFBRestarts: whoever dies when, whatever the detector takes, all live
-// processes deliver. A leaf that dies when its parent has just sent to it costs
-// a restart: nearly the time and the messages of another attempt.
+// TestBFBRestarts: whichever processes die, and whenever, however long the detector takes, all live processes
+// deliver. A leaf that dies when its parent has just sent to it costs a restart: nearly the time and the
+// messages of another attempt.
 func TestBFBRestarts(t *testing.T) {
 	for i := range uint64(300) {
 		draw := func(n, of uint64) uint64 { return protocol.Below(protocol.Mix(i, n), of) }
@@ -95,9 +94,8 @@ func TestBFBNeedsADetector(t *testing.T) {
 	}
 }
 
-// TestCorrectedGossipOfFigure7: N = 4,096, L = 2, O = 1. The table's figures of
-// OCG fit; those of CCG and FCG do not (docs/papers.md), so only what the paper
-// claims is tested: that they reach everybody.
+// TestCorrectedGossipOfFigure7: N = 4,096, L = 2, O = 1. The table's figures of OCG fit; those of CCG and FCG
+// do not (docs/papers.md), so this tests only the paper's claim that they reach every process.
 func TestCorrectedGossipOfFigure7(t *testing.T) {
 	net := logp.Network{P: 4096, L: 2, O: 1, NoQueue: true}
 	for _, c := range []struct {

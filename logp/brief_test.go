@@ -9,9 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// Failure-proof correction in brief gives the results of that in full, up to the
-// largest group whose distances fit. Short gossip leaves few correctors, which
-// are then named at any distance.
+// Failure-proof correction in brief gives the same results as in full, up to the largest group whose
+// distances fit. Short gossip leaves few correctors, so messages then name them at any distance.
 func TestFailureProofInBriefEqualsInFull(t *testing.T) {
 	for _, c := range []struct{ f, p int }{{0, 300}, {1, 300}, {2, 300}, {3, 300}, {4, 300}, {5, 1 << 10}, {6, 1 << 9}, {7, 1 << 8}} {
 		for until := protocol.Time(8); until <= 20; until += 4 {

@@ -8,9 +8,9 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// Broadcast simulates many runs of the broadcast that spec describes. Size, L
-// and O are those of net, synchronized correction starts at the fault-free end
-// of dissemination, and the root is never drawn to be dead.
+// Broadcast simulates many runs of the broadcast that spec describes. Size, L and O are those of net,
+// synchronized correction starts at the fault-free end of dissemination, and the root is never drawn to be
+// dead.
 func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
 	built, runs, err := prepare(spec, net, runs)
 	if err != nil {
@@ -33,7 +33,7 @@ func Broadcast(spec broadcast.Spec, net Network, runs Runs) ([]Result, error) {
 	}
 }
 
-// prepare builds the protocol and completes what is known of its runs.
+// prepare builds the protocol and completes the runs' parameters.
 func prepare(spec broadcast.Spec, net Network, runs Runs) (any, Runs, error) {
 	if err := net.Check(); err != nil {
 		return nil, runs, err
@@ -60,8 +60,8 @@ func prepare(spec broadcast.Spec, net Network, runs Runs) (any, Runs, error) {
 	return built, runs, err
 }
 
-// disseminationEnd is when dissemination is over if nobody fails. All but gossip
-// is simulated once.
+// disseminationEnd returns when dissemination is over if no process fails. For everything but gossip it
+// simulates one run.
 func disseminationEnd(spec broadcast.Spec, net Network) (protocol.Time, error) {
 	if end, gossip, err := spec.GossipEnd(); gossip || err != nil {
 		return end, err

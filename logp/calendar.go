@@ -8,14 +8,14 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// event is a message on its way: it is received when its slot comes.
+// event is a message in flight: it is received when its slot comes.
 type event[M any] struct {
 	to   protocol.Rank
 	from protocol.Rank // its complement if it is a correction
 	msg  M
 }
 
-// sender is who sent the message, and whether as a correction.
+// sender returns which process sent the message, and whether as a correction.
 func (e *event[M]) sender() (from protocol.Rank, correction bool) {
 	sign := e.from >> 31 // −1 if negative
 	return e.from ^ sign, sign != 0
@@ -31,9 +31,8 @@ type chunk[M any] struct {
 
 const chunkLen = 512
 
-// slot is what happens at one moment: messages whose receive ends, in the order
-// of their sends, and ranks that may act, because their send port is free again
-// or their wait is over.
+// slot is what happens at one moment: messages whose receive ends, in the order of their sends, and ranks
+// that may act, because their send port is free again or their wait is over.
 type slot[M any] struct {
 	first, last *chunk[M]
 	ready       *readySet
@@ -58,10 +57,10 @@ type calendar[M any] struct {
 	freeSets   []*readySet
 }
 
-// planned is a heap of what is to come, first what comes first.
+// planned is a heap of future events, the earliest first.
 type planned[M any] []farEvent[M]
 
-// farEvent is a message or a wake-up that lies beyond the wheel, or a message on its way to a station.
+// farEvent is a message or a wake-up beyond the wheel, or a message in flight to a station.
 type farEvent[M any] struct {
 	at      protocol.Time
 	order   uint64 // among equals in time
@@ -84,7 +83,7 @@ func (h *planned[M]) Pop() any {
 	return x
 }
 
-// next is when the first of it comes.
+// next returns when the earliest event comes.
 func (h planned[M]) next() protocol.Time {
 	if len(h) == 0 {
 		return protocol.Never
@@ -92,14 +91,14 @@ func (h planned[M]) next() protocol.Time {
 	return h[0].at
 }
 
-// bytes is what all of it takes.
+// bytes returns how much memory the events take.
 func (h planned[M]) bytes() int { return len(h) * int(reflect.TypeFor[farEvent[M]]().Size()) }
 
 // wheelMax bounds the wheel; larger L and o are slower, not wrong.
 const wheelMax = 4096
 
-// newCalendar makes a calendar for the given number of ranks; most things
-// happen less than span after they are planned.
+// newCalendar makes a calendar for the given number of ranks. Most events should happen less than span after
+// they are planned.
 func newCalendar[M any](ranks int, span protocol.Time) *calendar[M] {
 	size := 64
 	for size < wheelMax && protocol.Time(size) < 4*span {
@@ -117,7 +116,7 @@ func (c *calendar[M]) at(t protocol.Time) *slot[M] {
 
 func (c *calendar[M]) near(t protocol.Time) bool { return t-c.now < protocol.Time(len(c.slots)) }
 
-// send plans messages whose receive ends at the same moment.
+// send plans the arrival of messages whose receive ends at the same moment.
 func (c *calendar[M]) send(t protocol.Time, messages []event[M]) {
 	if !c.near(t) {
 		for _, e := range messages {
@@ -154,7 +153,7 @@ func (c *calendar[M]) grow(s *slot[M]) {
 	s.last = n
 }
 
-// bytes is what the messages in flight take at their most.
+// bytes returns how much memory the messages in flight take at most.
 func (c *calendar[M]) bytes() int {
 	return c.chunks*int(reflect.TypeFor[chunk[M]]().Size()) + c.far.bytes()
 }
@@ -164,8 +163,7 @@ func (c *calendar[M]) recycle(k *chunk[M]) {
 	c.freeChunks = k
 }
 
-// wake plans that a rank may act. Many ranks wait for the same moment, so its
-// set is at hand.
+// wake plans that a rank may act. Many ranks wait for the same moment, so wake keeps the latest set at hand.
 func (c *calendar[M]) wake(t protocol.Time, r protocol.Rank) {
 	if t != c.wakeAt {
 		if !c.near(t) {
@@ -189,7 +187,7 @@ func (c *calendar[M]) wakeWord(t protocol.Time, w int, word uint64) {
 	}
 }
 
-// readyAt is the set of ranks that may act at t.
+// readyAt returns the set of ranks that may act at t.
 func (c *calendar[M]) readyAt(t protocol.Time) *readySet {
 	s := c.at(t)
 	if s.ready == nil {
@@ -222,7 +220,7 @@ func (c *calendar[M]) advance(limit protocol.Time) bool {
 	return true
 }
 
-// nextNear is the earliest moment in the wheel after now.
+// nextNear returns the earliest moment in the wheel after now.
 func (c *calendar[M]) nextNear() protocol.Time {
 	n := uint64(len(c.slots))
 	from := (uint64(c.now) + 1) & (n - 1)

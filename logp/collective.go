@@ -8,22 +8,21 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// CollectiveResult is what a collective operation came to.
+// CollectiveResult is the result of a simulated collective operation.
 type CollectiveResult struct {
 	// Time is when the last process has its result, if all begin at 0.
 	Time protocol.Time
-	// Messages and Bytes are all that were sent. Of blocks that go together the
-	// table of their lengths is not counted.
+	// Messages and Bytes count everything sent. The table of lengths of blocks that travel together is
+	// not counted.
 	Messages, Bytes int64
 	// MessagesMax and BytesMax are the most that any one process sends or
 	// receives, whichever is more.
 	MessagesMax, BytesMax int64
 }
 
-// Collective simulates a collective operation without failures; Outlived, one with them. Size is the
-// length of the value, in operations on vectors (broadcast and reductions), or
-// of each block; elem that of an element, at whose multiples vectors are cut.
-// To combine values takes no time.
+// Collective simulates a collective operation without failures; Outlived, one with them. Size is the length
+// of the value, in operations on vectors (broadcast and reductions), or of each block; elem is the length of
+// an element, at whose multiples vectors are cut. Combining values takes no time.
 func Collective(spec collective.Spec, size int64, elem int, net Network) (CollectiveResult, error) {
 	c, e, err := weighed(&spec, size, elem, net)
 	if err != nil {
@@ -40,7 +39,8 @@ func Collective(spec collective.Spec, size int64, elem int, net Network) (Collec
 	return c.total, nil
 }
 
-// weighed is the schedule of a spec, whose P it sets, with the sizes of its messages, and what simulates it.
+// weighed returns the schedule of a spec, whose P it sets, with the sizes of its messages, and an engine that
+// simulates it.
 func weighed(spec *collective.Spec, size int64, elem int, net Network) (*costed, *Engine[collective.StepState, collective.StepMessage], error) {
 	if spec.P != 0 && spec.P != net.P {
 		return nil, nil, fmt.Errorf("%v among %d processes on a network of %d; allowed: the same", spec.Op, spec.P, net.P)
@@ -57,15 +57,14 @@ func weighed(spec *collective.Spec, size int64, elem int, net Network) (*costed,
 	return c, e, err
 }
 
-// sizeMax bounds sizes, stepsMax the steps of all processes together: each takes
-// some 70 bytes of memory.
+// sizeMax bounds sizes. stepsMax bounds the steps of all processes together: each takes some 70 bytes of
+// memory.
 const (
 	sizeMax  = 1 << 40
 	stepsMax = 1 << 26
 )
 
-// costed is a schedule whose users all come at once and whose messages have
-// sizes.
+// costed is a schedule whose users all call it at once and whose messages have sizes.
 type costed struct {
 	*collective.Schedule
 	steps [][]collective.Step // by process; without their slots
@@ -90,7 +89,7 @@ func newCosted(spec collective.Spec, size, elem int64) (*costed, error) {
 	return c, nil
 }
 
-// add weighs the program of the next process.
+// add computes the message sizes of the next process's program.
 func (c *costed) add(g *collective.Program, size, elem int64) {
 	weights := make([]int64, len(g.Steps))
 	var messages, bytes [2]int64 // sent, received
@@ -111,8 +110,7 @@ func (c *costed) add(g *collective.Program, size, elem int64) {
 	c.total.BytesMax = max(c.total.BytesMax, bytes[0], bytes[1])
 }
 
-// weight is how many bytes slots hold: blocks, or segments of a vector, cut as
-// collective.Store does.
+// weight returns how many bytes slots hold: blocks, or segments of a vector, cut as collective.Store does.
 func weight(g *collective.Program, slots []int32, size, elem int64) int64 {
 	if g.Segments == 0 {
 		return size * int64(len(slots))

@@ -56,7 +56,7 @@ func TestCollectivesTakeTheTimeThatTheirFormulasSay(t *testing.T) {
 		{L: 30, O: 2, PerByte: 2}, // a direct exchange waits for its window
 		{L: 0, O: 4, PerByte: 1},
 		{L: 3, O: 2, G: 5, PerByte: 3},
-		{L: 2, O: 1}, // only messages count
+		{L: 2, O: 1}, // only the number of messages matters
 	} {
 		loggp := model.LogGP{L: float64(net.L), O: float64(net.O), Gap: float64(net.G), PerByte: net.PerByte}
 		for _, p := range []int{1, 2, 3, 4, 6, 7, 8, 13, 16, 32, 60, 64} {
@@ -106,8 +106,8 @@ func TestPiecesDoNotShortenABinomialTree(t *testing.T) {
 	}
 }
 
-// What the busiest process sends or receives, as docs/collectives.md has it: P =
-// 16, so that log₂ P = 4, with a size of 160.
+// What the busiest process sends or receives, as docs/collectives.md says: P = 16, so that log₂ P = 4, with a
+// size of 160.
 func TestCollectiveCountsTheBusiestProcess(t *testing.T) {
 	const whole, lg, segment = 160, 4, 160 / 16
 	for _, c := range []struct {

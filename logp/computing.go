@@ -8,12 +8,12 @@ import "github.com/coppice-go/coppice/protocol"
 // Computing is implemented by protocols in which work on a message takes time. The
 // receiver's port is busy meanwhile, and only then does the message take effect.
 type Computing[M any] interface {
-	// Computing is how long a process works on a message; 0 or more.
+	// Computing returns how long a process works on a message; 0 or more.
 	Computing(to protocol.Rank, m M) protocol.Time
 }
 
-// flushSlowly is flush where messages differ: in how far they go, in how long they
-// are, or in what is computed for them.
+// flushSlowly is flush for messages that differ: in how far they go, in how long they are, or in what their
+// receiver computes for them.
 func (e *Engine[S, M]) flushSlowly(now protocol.Time) {
 	for i := range e.put {
 		one := e.outbox[i : i+1]
@@ -23,7 +23,7 @@ func (e *Engine[S, M]) flushSlowly(now protocol.Time) {
 		case uint(one[0].to) < uint(len(e.receives)):
 			e.router.send(now, one[0])
 		default:
-			e.late(now, &one[0]) // says what is wrong
+			e.late(now, &one[0]) // records the error
 		}
 	}
 	if e.err != nil {

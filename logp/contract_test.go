@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// scripted answers Next by what the function says.
+// scripted answers Next with what the function returns.
 type scripted func(self protocol.Rank, call int, now protocol.Time) protocol.Action[int]
 
 type scriptState struct {
@@ -62,7 +62,7 @@ func TestBrokenContractsAreErrors(t *testing.T) {
 	}
 }
 
-// heartbeat sends to its right neighbour every ten steps, for ever.
+// heartbeat sends to its right neighbour every ten steps, forever.
 func heartbeat(self protocol.Rank, call int, now protocol.Time) protocol.Action[int] {
 	if call%2 == 0 {
 		return protocol.Action[int]{Kind: protocol.Wait, At: (now/10 + 1) * 10}
@@ -77,7 +77,7 @@ func TestUntilEndsARunThatNeverRests(t *testing.T) {
 	}
 }
 
-// Who waits at the start has nothing yet; who acts has.
+// A process that waits at the start does not have the message yet; one that acts has it.
 func TestWaitingIsNotHaving(t *testing.T) {
 	r, err := runScripted(t, func(self protocol.Rank, call int, now protocol.Time) protocol.Action[int] {
 		switch {

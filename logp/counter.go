@@ -1,6 +1,6 @@
 package logp
 
-// counter counts for each of 64 ranks: a number's binary digits are words.
+// counter counts for each of 64 ranks: each word is one binary digit of all their numbers.
 type counter [6]uint64
 
 // add adds one for the ranks of a word.
@@ -10,7 +10,7 @@ func (c *counter) add(carry uint64) {
 	}
 }
 
-// dec takes one away where there is something.
+// dec subtracts one from every number that is not 0.
 func (c *counter) dec() {
 	borrow := c.any()
 	for i := range c {
@@ -18,7 +18,7 @@ func (c *counter) dec() {
 	}
 }
 
-// any is the ranks that do not have 0.
+// any returns the ranks whose number is not 0.
 func (c *counter) any() uint64 {
 	some := uint64(0)
 	for i := range c {
@@ -27,7 +27,7 @@ func (c *counter) any() uint64 {
 	return some
 }
 
-// at is the number of one rank.
+// at returns the number of one rank.
 func (c *counter) at(bit int) int {
 	n := uint64(0)
 	for i := range c {
@@ -36,7 +36,7 @@ func (c *counter) at(bit int) int {
 	return int(n)
 }
 
-// most is the largest number.
+// most returns the largest number.
 func (c *counter) most() int {
 	n, top := 0, ^uint64(0) // ranks that have the largest so far
 	for i := len(c) - 1; i >= 0; i-- {

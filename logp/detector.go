@@ -2,25 +2,24 @@ package logp
 
 import "github.com/coppice-go/coppice/protocol"
 
-// The detector of Network.Detect: perfect, and equally fast for everybody. It
-// costs a moment of P notices for the deaths of one moment, and nothing per
-// message.
+// The detector of Network.Detect: perfect, and equally fast for every process. It costs P notices when
+// processes die, and nothing per message.
 
-// finding is a death that the detector will tell of.
+// finding is a death that the detector will report.
 type finding struct {
 	at   protocol.Time
 	rank protocol.Rank
 }
 
-// detect notes a death.
+// detect records a death.
 func (e *Engine[S, M]) detect(r protocol.Rank) {
 	if e.net.Detect > 0 && !e.dead.has(int(r)) {
 		e.findings = append(e.findings, finding{e.calendar.now + e.net.Detect, r})
 	}
 }
 
-// nextFinding is when the detector tells next. Deaths are noted in the order of
-// time and the delay is always the same.
+// nextFinding returns when the detector next reports a death. Deaths are recorded in the order of time and
+// the delay is always the same.
 func (e *Engine[S, M]) nextFinding() protocol.Time {
 	if len(e.findings) == 0 {
 		return protocol.Never
@@ -28,7 +27,7 @@ func (e *Engine[S, M]) nextFinding() protocol.Time {
 	return e.findings[0].at
 }
 
-// report tells all live processes of the deaths whose time has come.
+// report notifies all live processes of the deaths whose time has come.
 func (e *Engine[S, M]) report(now protocol.Time, ready *readySet) {
 	n := 0
 	for n < len(e.findings) && e.findings[n].at <= now {

@@ -9,8 +9,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// listener writes down the deaths that processes are told of. A process is Done
-// after so many of them.
+// listener records the Death notices that processes get. A process is Done after the given number of them.
 type listener struct {
 	told map[protocol.Rank][]obituary
 	done int
@@ -75,7 +74,7 @@ func TestDetectorTellsNobodyWhoIsDone(t *testing.T) {
 	}
 }
 
-// Who does not listen behaves the same.
+// Protocols that ignore the detector behave the same with it.
 func TestDetectorChangesNothingForOthers(t *testing.T) {
 	faults := logp.Sampling{Count: 9, Fixed: logp.Faults{Deaths: []logp.Death{{Rank: 7, At: 5}, {Rank: 11, AfterSends: 2}}}}
 	for _, spec := range []broadcast.Spec{{Tree: "binomial", Correction: "checked"}, {Tree: "lame:2", Correction: "delayed:3"}, {Tree: "big", Correction: "failure-proof:1"}} {

@@ -22,7 +22,7 @@ type Engine[S, M any] struct {
 	gap      protocol.Time // between starts on one port
 
 	state    []S
-	receives []protocol.Time // when the receive port is free; deafened, see there, if nobody listens
+	receives []protocol.Time // when the receive port is free; moved by deafened if the process is deaf
 	hold     protocol.Time   // from the start of a receive until its port is free
 	sends    []protocol.Time // when the send port is free; nil if that is always the next moment
 	dead     set
@@ -31,17 +31,17 @@ type Engine[S, M any] struct {
 	spread   set // reached by dissemination
 	served   set // has delivered
 
-	ignored protocol.Rank // messages with this from, or a larger one, change nothing at who is reached
+	ignored protocol.Rank // messages with this from, or a larger one, change nothing at a process that is reached
 	skip    protocol.Kind // sends up to this kind are only counted if they are ignored; Idle: none
-	skipped [2]int64      // how many at this moment: by Send, by Correct
+	skipped [2]int64      // how many sends were skipped at this moment: by Send, by Correct
 
 	calendar *calendar[M]
 	outbox   [512]event[M] // sends of this moment, put aside
-	put      int           // how many
-	sent     uint64        // who of a word put a send aside
-	asked    int           // how often they were asked again
+	put      int           // number of sends in the outbox
+	sent     uint64        // the processes of a word that put a send aside
+	asked    int           // how often processes of a word were asked again
 	deaths   deaths
-	dying    []protocol.Rank // of their last send, at this moment
+	dying    []protocol.Rank // processes that die of their last send, at this moment
 	inputs   []Input         // to come, in the order of time
 	findings []finding       // of the detector, in the order of time
 	observer Observer[M]
@@ -51,9 +51,9 @@ type Engine[S, M any] struct {
 
 	// What makes messages differ, see flushSlowly.
 	slow      bool
-	sized     Sized[M]     // nil: all are short
-	computing Computing[M] // nil: nothing is computed for them
-	router    *router[M]   // nil: all travel equally long
+	sized     Sized[M]     // nil: all messages are short
+	computing Computing[M] // nil: processes compute nothing for messages
+	router    *router[M]   // nil: all messages travel equally long
 }
 
 // NewEngine prepares simulations of p.
@@ -108,8 +108,7 @@ func (e *Engine[S, M]) Run(seed uint64, faults Faults, inputs ...Input) (Result,
 	return e.result, nil
 }
 
-// moment is all that happens at one time: deaths, then what arrives, then what
-// the processes do.
+// moment simulates all that happens at one time: deaths, then arrivals, then the processes' actions.
 func (e *Engine[S, M]) moment(now protocol.Time) {
 	e.deaths.until(now, e.kill)
 	if e.router != nil {
@@ -133,8 +132,8 @@ func (e *Engine[S, M]) moment(now protocol.Time) {
 	}
 }
 
-// flightMax bounds the bytes of messages in flight: a storm of P² messages ends
-// with an error instead of the machine.
+// flightMax bounds the bytes of messages in flight, so that a storm of P² messages ends with an error instead
+// of exhausting the machine's memory.
 const flightMax = 4 << 30
 
 func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
@@ -159,7 +158,7 @@ func (e *Engine[S, M]) reset(seed uint64, faults Faults, inputs []Input) {
 	e.begin(seed)
 }
 
-// kill makes a process die now.
+// kill lets a process die now.
 func (e *Engine[S, M]) kill(r protocol.Rank) {
 	if e.observer.Died != nil && !e.dead.has(int(r)) {
 		e.observer.Died(e.calendar.now, r)
@@ -171,17 +170,17 @@ func (e *Engine[S, M]) kill(r protocol.Rank) {
 	}
 }
 
-// deafen makes a process hear nothing more. Its receive times are moved beyond
-// all others, so that a send finds out both with one look.
+// deafen makes a process deaf. Its receive times move beyond all others, so that one comparison tells
+// a send both whether the process is deaf and whether its port is free.
 func (e *Engine[S, M]) deafen(r int) {
 	e.deaf.set(r)
 	e.receives[r] += deafened
 }
 
-// deafened is what receive times are moved by.
+// deafened is the offset that deafen adds to receive times.
 const deafened protocol.Time = 1 << 60
 
-// receive hands over all messages whose receive ends now.
+// receive passes on all messages whose receive ends now.
 func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *readySet) {
 	for list != nil {
 		heard := e.heard(now, list, ready)
@@ -198,8 +197,8 @@ func (e *Engine[S, M]) receive(now protocol.Time, list *chunk[M], ready *readySe
 	}
 }
 
-// heard picks the messages that somebody listens to, notes that they are
-// reached and lets them act. Like flush it makes no calls, to be fast.
+// heard picks the messages whose receivers listen, records that these are reached, and lets them act. Like
+// flush it makes no calls, to be fast.
 func (e *Engine[S, M]) heard(now protocol.Time, list *chunk[M], ready *readySet) []event[M] {
 	events, kept := list.events[:list.n], 0
 	for i := range events {
@@ -224,7 +223,7 @@ func (e *Engine[S, M]) heard(now protocol.Time, list *chunk[M], ready *readySet)
 	return events[:kept]
 }
 
-// color notes the first message of a process.
+// color records the first message of a process.
 func (e *Engine[S, M]) color(now protocol.Time, r int, correction bool) {
 	e.reached.set(r)
 	e.result.Coloring = now
@@ -233,8 +232,8 @@ func (e *Engine[S, M]) color(now protocol.Time, r int, correction bool) {
 	}
 }
 
-// begin makes all processes and asks the live ones for the first time. Who acts
-// at once has the message.
+// begin initializes all processes and asks the live ones for the first time. A process that acts at once has
+// the message.
 func (e *Engine[S, M]) begin(seed uint64) {
 	for r := range e.state {
 		e.protocol.Init(&e.state[r], protocol.Rank(r), seed)
@@ -275,7 +274,7 @@ func (e *Engine[S, M]) putAside(r int, a protocol.Action[M]) {
 	e.put++
 }
 
-// act asks all ready processes, in the order of their ranks, what they do.
+// act asks all ready processes, in the order of their ranks, for their actions.
 func (e *Engine[S, M]) act(now protocol.Time, ready *readySet) {
 	for u := range ready.upper {
 		upper := ready.upper[u]
@@ -308,9 +307,8 @@ func (e *Engine[S, M]) unoccupied(now protocol.Time, w int, word uint64) uint64 
 	return word
 }
 
-// actWord asks the ready processes of one word of a bitmap and returns who
-// sends. Sends are put aside: handling many at once, without calls in between,
-// is what makes the engine fast.
+// actWord asks the ready processes of one word of a bitmap and returns those that send. Sends are put aside:
+// handling many at once, without calls in between, is what makes the engine fast.
 func (e *Engine[S, M]) actWord(now protocol.Time, base int, word uint64) uint64 {
 	if e.put > len(e.outbox)-64 {
 		e.flush(now)
@@ -335,8 +333,7 @@ func (e *Engine[S, M]) actWord(now protocol.Time, base int, word uint64) uint64 
 	return e.sent
 }
 
-// settle carries out what a process does besides sending and tells whether to
-// ask it again.
+// settle performs an action other than a send, and reports whether to ask the process again.
 func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) (again bool) {
 	switch a.Kind {
 	case protocol.Idle:
@@ -363,12 +360,10 @@ func (e *Engine[S, M]) settle(now protocol.Time, r int, a protocol.Action[M]) (a
 	return false
 }
 
-// actionsMax bounds what a process, or the few asked with it, do at one moment
-// without sending.
+// actionsMax bounds what a process, or the few asked with it, may do at one moment without sending.
 const actionsMax = 1 << 20
 
-// deliver notes a Deliver. Who delivers without having got a message has it by
-// itself.
+// deliver records a Deliver. A process that delivers without having got a message has it by itself.
 func (e *Engine[S, M]) deliver(now protocol.Time, r int, m M) {
 	if !e.reached.has(r) {
 		e.reached.set(r)
@@ -381,7 +376,7 @@ func (e *Engine[S, M]) deliver(now protocol.Time, r int, m M) {
 	}
 }
 
-// bury ends the processes that die of their last send.
+// bury kills the processes that die of their last send.
 func (e *Engine[S, M]) bury() {
 	for _, r := range e.dying {
 		e.kill(r)
@@ -430,7 +425,7 @@ func (e *Engine[S, M]) prompt(arrival protocol.Time, out []event[M]) int {
 	return len(out)
 }
 
-// late is when the receive of a message starts that is not prompt.
+// late returns when the receive of a message starts that is not prompt.
 func (e *Engine[S, M]) late(arrival protocol.Time, ev *event[M]) protocol.Time {
 	if uint(ev.to) >= uint(len(e.receives)) {
 		from, _ := ev.sender()
@@ -445,7 +440,7 @@ func (e *Engine[S, M]) late(arrival protocol.Time, ev *event[M]) protocol.Time {
 	return at
 }
 
-// dropped marks messages that nobody will look at.
+// dropped marks messages that no process will look at.
 const dropped protocol.Time = -1
 
 // transmit plans messages whose receive starts at the same moment.
@@ -470,7 +465,7 @@ func (e *Engine[S, M]) drop(at protocol.Time, to protocol.Rank) protocol.Time {
 	return dropped
 }
 
-// count does the book-keeping of what flush sends.
+// count does the bookkeeping for what flush sends.
 func (e *Engine[S, M]) count(now protocol.Time) {
 	out := e.outbox[:e.put]
 	corrections := int64(0)

@@ -9,9 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// BenchmarkEngine simulates single broadcasts on one core. The first ones are
-// what the figures of the authors' simulator are about: synchronized checked
-// correction on a binomial tree without faults.
+// BenchmarkEngine simulates single broadcasts on one core. The first ones are those that the figures of the
+// authors' simulator show: synchronized checked correction on a binomial tree without faults.
 func BenchmarkEngine(b *testing.B) {
 	for _, c := range []struct {
 		name   string

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// Process 3 is dead from the start: its group waits until it is known, and all who live
-// have the result.
+// Process 3 is dead from the start: its group waits until that is known, and all live processes have the
+// result.
 func ExampleOutlived() {
 	spec := collective.Spec{Op: collective.AllReduce, Algorithm: collective.Corrected, Failures: 1}
 	net := logp.Network{P: 8, L: 2, O: 1, Detect: 100}

@@ -2,10 +2,10 @@ package logp
 
 import "github.com/coppice-go/coppice/protocol"
 
-// DrawFaults draws once, for tests.
+// DrawFaults draws faults once, for tests.
 func DrawFaults(s Sampling, p int, seed uint64) []protocol.Rank {
 	return newSampler(s, p).draw(seed).Failed
 }
 
-// HasShortcut tells whether MonteCarlo takes the shortcut.
+// HasShortcut reports whether MonteCarlo takes the shortcut.
 func HasShortcut(p any, net Network, faults Sampling) bool { return newPlan(p, net, faults) != nil }

@@ -14,15 +14,15 @@ type Faults struct {
 	Deaths []Death         // during the run
 }
 
-// Death is a failure during a run: at the time At, before anything else
-// happens then; or, if AfterSends is not 0, right after that many sends.
+// Death is a failure during a run: at the time At, before anything else happens then; or, if AfterSends is
+// not 0, right after that many sends.
 type Death struct {
 	Rank       protocol.Rank
 	At         protocol.Time
 	AfterSends int
 }
 
-// deaths are those to come in the present run.
+// deaths are the deaths to come in the present run.
 type deaths struct {
 	byTime  []Death // in falling order of time
 	bySends map[protocol.Rank]int
@@ -36,7 +36,7 @@ func (d *deaths) next() protocol.Time {
 	return protocol.Never
 }
 
-// until kills those whose time has come.
+// until kills the processes whose time has come.
 func (d *deaths) until(now protocol.Time, kill func(protocol.Rank)) {
 	for n := len(d.byTime); n > 0 && d.byTime[n-1].At <= now; n-- {
 		kill(d.byTime[n-1].Rank)
@@ -53,7 +53,7 @@ func (d *deaths) sent(r protocol.Rank) bool {
 	return doomed && left == 1
 }
 
-// Check says what is wrong with the faults for p processes.
+// Check returns what is wrong with the faults for p processes.
 func (f Faults) Check(p int) error {
 	for _, r := range f.Failed {
 		if r < 0 || int(r) >= p {
@@ -71,7 +71,7 @@ func (f Faults) Check(p int) error {
 	return nil
 }
 
-// plan sorts the deaths of a run by what brings them about.
+// plan sorts the deaths of a run by what causes them.
 func (f Faults) plan() deaths {
 	var d deaths
 	for _, death := range f.Deaths {

@@ -1,9 +1,8 @@
 package logp_test
 
-// The examples that the papers draw, run and compared with every fact that the
-// text states of them. What we read are scans without the drawings: of Figure 5
-// of Corrected Trees the labels are left, of the others only captions and prose.
-// Each test says what had to be filled in.
+// The examples that the papers draw, run and compared with every fact that the text states about them. Our
+// copies are scans without the drawings: of Figure 5 of Corrected Trees the labels remain, of the others only
+// captions and prose. Each test says what had to be filled in.
 
 import (
 	"fmt"
@@ -20,7 +19,7 @@ import (
 
 type ranks = []protocol.Rank
 
-// sight is a trace with what the figures are asked.
+// sight is a trace with methods for what the figures show.
 type sight struct {
 	logp.Result
 	records []logp.Record
@@ -37,7 +36,7 @@ func see(t *testing.T, spec broadcast.Spec, net logp.Network, failed ...protocol
 	return sight{result, records}
 }
 
-// uncolored are the live processes without the message.
+// uncolored returns the live processes without the message.
 func (s sight) uncolored(p int, failed ...protocol.Rank) (left ranks) {
 	has := map[protocol.Rank]bool{}
 	for _, r := range s.records {
@@ -53,7 +52,7 @@ func (s sight) uncolored(p int, failed ...protocol.Rank) (left ranks) {
 	return left
 }
 
-// sends lists to whom each process disseminates, in order.
+// sends lists the processes to which each process disseminates, in order.
 func (s sight) sends() map[protocol.Rank]ranks {
 	to := map[protocol.Rank]ranks{}
 	for _, r := range s.records {
@@ -64,7 +63,7 @@ func (s sight) sends() map[protocol.Rank]ranks {
 	return to
 }
 
-// lines are the records that keep wants, in a form to compare with.
+// lines returns the records for which keep reports true, in a form that is easy to compare.
 func (s sight) lines(keep func(logp.Record) bool) (lines []string) {
 	for _, r := range s.records {
 		if keep(r) {
@@ -97,7 +96,7 @@ func TestCorrectedTreesFigure3(t *testing.T) {
 			}
 			hurt := see(t, spec, net, c.failed)
 			want := maps.Clone(c.children)
-			delete(want, c.failed) // the failed send no messages
+			delete(want, c.failed) // failed processes send no messages
 			if got := hurt.sends(); !reflect.DeepEqual(got, want) {
 				t.Errorf("%d failed: %v, want %v", c.failed, got, want)
 			}
@@ -220,9 +219,8 @@ func TestCorrectedTreesFigure5(t *testing.T) {
 	}
 }
 
-// script is a dissemination in which everybody sends to given partners, one
-// after the other, before the time until: a gossip whose chances are known.
-// Ranks count from the root.
+// script is a dissemination in which every process sends to given partners, one after the other, before the
+// time until: a gossip with known outcome. Ranks count from the root.
 type script struct {
 	partners map[protocol.Rank]ranks
 	until    protocol.Time
@@ -369,7 +367,7 @@ func TestCorrectedGossipFigure4(t *testing.T) {
 	}
 }
 
-// lastSend is when the last send starts.
+// lastSend returns when the last send starts.
 func lastSend(s sight) (last protocol.Time) {
 	for _, r := range s.records {
 		if r.Kind == logp.Sent {
@@ -379,7 +377,7 @@ func lastSend(s sight) (last protocol.Time) {
 	return last
 }
 
-// distanceTo is how far the next g-node is, ahead (1) or behind (−1).
+// distanceTo returns the distance to the next g-node, ahead (1) or behind (−1).
 func distanceTo(set, node, step int) int {
 	for n := 1; ; n++ {
 		if set>>((node+n*step+10*n)%10)&1 == 1 {
@@ -388,7 +386,7 @@ func distanceTo(set, node, step int) int {
 	}
 }
 
-// scriptFor makes the gossip with T = 4 that gives a set of 2 to 6 g-nodes.
+// scriptFor returns the gossip with T = 4 that gives a set of 2 to 6 g-nodes.
 func scriptFor(set int) (script, bool) {
 	var others ranks
 	for node := protocol.Rank(1); node < 10; node++ {
@@ -434,8 +432,7 @@ func TestCorrectedGossipFigure4Tuples(t *testing.T) {
 			t.Errorf("node %d: (m◁, m▷) = %v, want %v", node, got[node], want)
 		}
 	}
-	// A g-node starts with i+1, i−1, i+2, i−2; what it has sent in all tells how
-	// far it had to go.
+	// A g-node starts with i+1, i−1, i+2, i−2; its number of sends shows how far it had to go.
 	to := map[protocol.Rank]ranks{}
 	for _, r := range run.records {
 		if r.Kind == logp.Sent && r.Correction {
@@ -491,9 +488,9 @@ func TestCorrectedGossipFigure6(t *testing.T) {
 	}
 }
 
-// partOf is a node's part in failure-proof correction with f = 1: when it
-// delivers, which it does last; when each message first came, as the figure
-// writes them; and its last final message to each, one that names f others.
+// partOf returns a node's part in failure-proof correction with f = 1: when it delivers, which it does last;
+// when each message first came, as the figure writes them; and its last final message to each node, one that
+// names f others.
 func (s sight) partOf(node protocol.Rank) (ends protocol.Time, got map[string]protocol.Time, finals map[protocol.Rank]string) {
 	ends = protocol.Never
 	got, finals = map[string]protocol.Time{}, map[protocol.Rank]string{}

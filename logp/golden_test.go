@@ -19,8 +19,8 @@ import (
 // overlapped, with P ≥ 256 and many failures.
 const otherReceiveOrder = 9
 
-// TestGoldenFlogsim compares every row of testdata/golden.csv, what the
-// simulator of Corrected Trees says of small cases, with ours.
+// TestGoldenFlogsim compares every row of testdata/golden.csv, results of the simulator of Corrected Trees
+// for small cases, with ours.
 func TestGoldenFlogsim(t *testing.T) {
 	differ := 0
 	for _, row := range readGolden(t) {

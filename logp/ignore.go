@@ -6,16 +6,14 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// OnlyColors is implemented by protocols in which some messages do nothing but
-// color: they change nothing at a process that has got a message before, or had
-// it from the start. It tells whether those by Send, and those by Correct, are
-// such. Most messages of gossip are, and come too late: the engine counts them
-// without handing them over.
+// OnlyColors is implemented by protocols in which some messages only color: they change nothing at a process
+// that has got a message before, or had it from the start. It reports whether messages by Send, and those by
+// Correct, are such. Most messages of gossip are, and come too late: the engine counts them without handing
+// them over.
 type OnlyColors interface{ OnlyColors() (sends, corrects bool) }
 
-// ignore decides which messages need not be handed over to who is reached. An
-// observer sees them all. Where they occupy nobody either they need not even be
-// sent.
+// ignore decides which messages need not be handed over to a process that is reached. An observer sees them
+// all. Where they occupy no port either, they need not even be sent.
 func (e *Engine[S, M]) ignore() {
 	e.ignored, e.skip, e.skipped = math.MaxInt32, protocol.Idle, [2]int64{} // no rank is that large
 	p, ok := e.protocol.(OnlyColors)
@@ -45,7 +43,7 @@ func (e *Engine[S, M]) skips(kind protocol.Kind, to protocol.Rank) bool {
 	return true
 }
 
-// countSkipped does for what was skipped what flush does for all else.
+// countSkipped does for skipped messages what flush does for all others.
 func (e *Engine[S, M]) countSkipped(now protocol.Time) {
 	if e.skipped == [2]int64{} {
 		return

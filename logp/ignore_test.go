@@ -9,9 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// A run in which messages that change nothing are only counted ends as one that
-// hands all of them over, because it is observed. In groups this small the last
-// message often goes to one that had the message and died.
+// A run that only counts messages that change nothing ends like an observed run, which hands all of them
+// over. In groups this small the last message often goes to a process that had the message and died.
 func TestIgnoredMessagesCount(t *testing.T) {
 	for _, correction := range []string{"none", "checked", "opportunistic:1"} {
 		spec := broadcast.Spec{P: 4, Tree: "gossip:8", Correction: correction, Synchronized: true, Start: 11, L: 2, O: 1}

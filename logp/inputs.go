@@ -26,7 +26,7 @@ func checkInputs(inputs []Input, p int) error {
 	return nil
 }
 
-// nextInput is when the next input comes, or the next word of the detector.
+// nextInput returns when the next input comes, or the detector's next report.
 func (e *Engine[S, M]) nextInput() protocol.Time {
 	if len(e.inputs) == 0 {
 		return e.nextFinding()

@@ -24,7 +24,7 @@ func simulate(t *testing.T, spec broadcast.Spec, net logp.Network, runs logp.Run
 	return results
 }
 
-// network calls f for a grid of networks, also with o ∤ L.
+// networks calls f for a grid of networks, also with o ∤ L.
 func networks(sizes []int, f func(logp.Network)) {
 	for _, p := range sizes {
 		for l := range protocol.Time(8) {
@@ -35,8 +35,8 @@ func networks(sizes []int, f func(logp.Network)) {
 	}
 }
 
-// TestLemma2AndCorollary1: without failures synchronized checked correction
-// takes L_SCC steps and M_SCC messages a process, for every tree.
+// TestLemma2AndCorollary1: without failures synchronized checked correction takes L_SCC steps and M_SCC
+// messages a process, for every tree.
 func TestLemma2AndCorollary1(t *testing.T) {
 	checked := 0
 	networks([]int{8, 33, 100, 256}, func(net logp.Network) {
@@ -90,7 +90,7 @@ func TestLemma3(t *testing.T) {
 	}
 }
 
-// TestTreeLatencyEqualsModel: what the models compute is what is simulated.
+// TestTreeLatencyEqualsModel: simulated latencies equal those that the models compute.
 func TestTreeLatencyEqualsModel(t *testing.T) {
 	networks([]int{1, 2, 7, 64, 150}, func(net logp.Network) {
 		for _, name := range trees {
@@ -116,9 +116,9 @@ func TestTreeLatencyEqualsModel(t *testing.T) {
 	})
 }
 
-// TestPapersNumbers: what Corrected Trees says of its standard case, P=65,536,
-// L=2, o=1: correction takes 8 steps and 5 messages a process for every tree
-// (§4.1), and opportunistic correction with d=4 colors everybody at 1% faults.
+// TestPapersNumbers: what Corrected Trees says about its standard case, P=65,536, L=2, o=1: correction takes
+// 8 steps and 5 messages a process for every tree (§4.1), and opportunistic correction with d=4 colors every
+// process at 1% faults.
 func TestPapersNumbers(t *testing.T) {
 	net := logp.Network{P: 65536, L: 2, O: 1}
 	for _, tree := range []string{"binomial", "kary:4", "lame:2", "optimal"} {

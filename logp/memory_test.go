@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/topology"
 )
 
-// TestBytesPerProcess: what an engine holds after runs with 1% faults, its
-// peak, since it keeps its memory, is below 120 bytes a process.
+// TestBytesPerProcess: an engine holds less than 120 bytes a process after runs with 1% faults. That is its
+// peak, since it keeps its memory.
 func TestBytesPerProcess(t *testing.T) {
 	const p, bytesMax = 1 << 18, 120
 	tree, err := topology.Binomial(p, topology.Interleaved)

@@ -10,17 +10,17 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Runs says how to repeat a simulation.
+// Runs is a set of runs of a simulation.
 type Runs struct {
 	Faults   Sampling
 	Runs     int
-	First    int // number of the first run: goes on where earlier runs of the seed ended
+	First    int // number of the first run: set it to continue where earlier runs of the seed ended
 	Seed     uint64
 	Workers  int       // 0: all cores
-	Progress func(int) // told after every run how many are done, from any goroutine; may be nil
+	Progress func(int) // called after every run with the number of runs done, from any goroutine; may be nil
 }
 
-// Check says what is wrong for p processes.
+// Check returns what is wrong for p processes.
 func (r Runs) Check(p int) error {
 	switch {
 	case r.Runs < 1:
@@ -74,8 +74,8 @@ func MonteCarlo[S, M any](p protocol.Protocol[S, M], net Network, runs Runs) ([]
 	return results, nil
 }
 
-// newRunner returns what makes one run after the other: the shortcut where
-// there is one, otherwise an engine.
+// newRunner returns a function that makes one run after the other: by the shortcut if there is one, otherwise
+// by an engine.
 func newRunner[S, M any](p protocol.Protocol[S, M], net Network, shared *plan) (func(uint64, Faults) (Result, error), error) {
 	if shared != nil {
 		s := shared.newShortcut()

@@ -60,8 +60,8 @@ func TestScaledNetworkScalesTime(t *testing.T) {
 	}
 }
 
-// TestLongReceiveQueues: everybody sends to everybody (SOS), so receives queue
-// for about P·o: one receive port takes P−1 messages one after the other.
+// TestLongReceiveQueues: every process sends to every other (SOS), so receives queue for about P·o: one
+// receive port takes P−1 messages one after the other.
 func TestLongReceiveQueues(t *testing.T) {
 	net := logp.Network{P: 300, L: 2, O: 1}
 	r := simulate(t, broadcast.Spec{Tree: "binomial", Correction: "failure-proof:7", Synchronized: true}, net, logp.Runs{Faults: logp.Sampling{Count: 295}})[0]
@@ -187,7 +187,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
-// TestRunsGoOn: two halves are the whole.
+// TestRunsGoOn: two halves of a set of runs equal the whole set.
 func TestRunsGoOn(t *testing.T) {
 	net := logp.Network{P: 300, L: 2, O: 1}
 	spec := broadcast.Spec{Tree: "lame:2", Correction: "checked", Synchronized: true}

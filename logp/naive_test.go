@@ -12,9 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive simulates one run in the dumbest way: step by step, asking every
-// process that is alive and whose send port is free, also when it has nothing
-// to do.
+// naive simulates one run in the simplest way: step by step, asking every process that is alive and whose
+// send port is free, even if it has nothing to do.
 func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, faults logp.Faults, steps protocol.Time) logp.Result {
 	type message struct {
 		end        protocol.Time
@@ -23,7 +22,7 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 		msg        M
 
 		at       protocol.Time // its next station, on networks where messages have some
-		toSwitch bool          // which it passes before the receive port
+		toSwitch bool          // that station is the switch, before the receive port
 	}
 	gap := max(net.O, net.G)
 	state := make([]S, net.P)
@@ -87,7 +86,7 @@ func naive[S, M any](p protocol.Protocol[S, M], net logp.Network, seed uint64, f
 			for !dead[r] && !done[r] && sendFree[r] <= now {
 				a := p.Next(&state[r], now)
 				if a.Kind == protocol.Deliver && !colored[r] || now == 0 && a.Kind != protocol.Idle && a.Kind != protocol.Wait {
-					colored[r], spread[r] = true, true // has the message by itself
+					colored[r], spread[r] = true, true // it has the message from the start
 				}
 				switch a.Kind {
 				case protocol.Deliver:
@@ -210,12 +209,11 @@ func drawFaults(t *rapid.T, p int, root protocol.Rank) logp.Faults {
 	return f
 }
 
-// TestEngineEqualsNaiveSimulation runs any broadcast under any faults in the
-// engine and in the dumb simulation. Equality also shows that extra calls of
-// Next are harmless.
+// TestEngineEqualsNaiveSimulation runs any broadcast under any faults in the engine and in the naive
+// simulation. Equality also shows that extra calls of Next are harmless.
 func TestEngineEqualsNaiveSimulation(t *testing.T) { rapid.Check(t, engineEqualsNaive) }
 
-// FuzzEngine lets coverage lead to what random cases do not reach.
+// FuzzEngine lets coverage find what random cases do not reach.
 func FuzzEngine(f *testing.F) { f.Fuzz(rapid.MakeFuzz(engineEqualsNaive)) }
 
 func engineEqualsNaive(t *rapid.T) {
@@ -248,7 +246,7 @@ func compare[S, M any](t *rapid.T, p protocol.Protocol[S, M], net logp.Network, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second run sees what the first left behind
+	for range 2 { // the second run sees what the first one left
 		if got, err = e.Run(seed, faults); err != nil {
 			t.Fatal(err)
 		}

@@ -26,18 +26,16 @@ type Network struct {
 	// NoQueue lets receives overlap freely: the model of Corrected Gossip.
 	NoQueue bool
 
-	// Detect makes a detector tell every live process of every death, so long
-	// after it; of those dead from the start, that long after it began. 0: no
-	// detector.
+	// Detect is the delay of a detector that notifies every live process of every death: that long after
+	// the death or, for processes dead from the start, after time 0. 0: no detector.
 	Detect protocol.Time
 
-	// Until ends a run of machines that never rest, such as those that send
-	// heartbeats: what would happen then or later does not. 0: a run ends
-	// when nothing happens any more.
+	// Until ends a run of machines that never rest, such as those that send heartbeats: nothing happens
+	// at Until or later. 0: a run ends when nothing happens anymore.
 	Until protocol.Time
 
-	// Torus and Switch make messages take longer to some than to others, or wait
-	// for each other on the way; see there. Zero: all take L.
+	// Torus and Switch make some messages take longer than others, or wait for each other on the way; see
+	// there. Zero: all messages take L.
 	Torus  Torus  `json:",omitzero"`
 	Switch Switch `json:",omitzero"`
 }
@@ -48,7 +46,7 @@ const (
 	timeMax  protocol.Time = 1 << 40
 )
 
-// Check says what is wrong with the parameters.
+// Check returns what is wrong with the parameters.
 func (n Network) Check() error {
 	switch {
 	case n.P < 1 || n.P > 1<<31-1:

@@ -2,16 +2,16 @@ package logp
 
 import "github.com/coppice-go/coppice/protocol"
 
-// Observer is told what happens in a run, in the order of time: what a trace or
-// a picture is made of. What is nil is not told. A run that is observed is slower.
+// Observer has functions that the engine calls, in the order of time, with what happens in a run, for a trace
+// or a picture. The engine skips functions that are nil. A run that is observed is slower.
 type Observer[M any] struct {
-	// Sent: a send starts. kind is protocol.Send or protocol.Correct.
+	// Sent is called when a send starts. kind is protocol.Send or protocol.Correct.
 	Sent func(at protocol.Time, from, to protocol.Rank, kind protocol.Kind, m M)
-	// Received: a receive ends, at a process that lives and is not Done.
+	// Received is called when a receive ends, at a process that is alive and not Done.
 	Received func(at protocol.Time, to, from protocol.Rank, kind protocol.Kind, m M)
-	// Delivered: a process hands a result to its user.
+	// Delivered is called when a process hands a result to its user.
 	Delivered func(at protocol.Time, r protocol.Rank, m M)
-	// Died: a process dies; at 0 also those dead from the start.
+	// Died is called when a process dies; at 0 also for processes dead from the start.
 	Died func(at protocol.Time, r protocol.Rank)
 }
 
@@ -32,7 +32,7 @@ func (e *Engine[S, M]) observeReceives(now protocol.Time, heard []event[M]) {
 	}
 }
 
-// origin is who sent the message and how.
+// origin returns which process sent the message, and how.
 func (e *event[M]) origin() (protocol.Rank, protocol.Kind) {
 	from, correction := e.sender()
 	if correction {

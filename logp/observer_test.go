@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// recorder writes down what it sees.
+// recorder records what it sees.
 type recorder []string
 
 func (r *recorder) Sent(at protocol.Time, from, to protocol.Rank, kind protocol.Kind, m broadcast.Message[broadcast.None]) {
@@ -70,7 +70,7 @@ func TestObserverSeesARun(t *testing.T) {
 	}
 }
 
-// TestNthRepeatsOneRunOfMany alone.
+// TestNthRepeatsOneRunOfMany repeats that run alone.
 func TestNthRepeatsOneRunOfMany(t *testing.T) {
 	net := logp.Network{P: 200, L: 2, O: 1}
 	spec := broadcast.Spec{P: 200, Tree: "gossip:12", Correction: "checked", O: 1, L: 2, Synchronized: true, Start: 15}

@@ -7,18 +7,17 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// OutlivedResult is what a corrected reduction came to.
+// OutlivedResult is the result of a simulated corrected reduction.
 type OutlivedResult struct {
-	CollectiveResult // what was sent, also to the dead; received, by those who listened
+	CollectiveResult // sent: also to dead processes; received: by processes that still listened
 	// Corrections is how many of the messages repair what the trees may have missed.
 	Corrections int64
 	// Unreached is how many live processes are without a result that they wait for.
 	Unreached int
 }
 
-// Outlived simulates a corrected reduction with failures. Network.Detect is how long after
-// a death the others know it: a reduction that has lost an input before it was sent waits
-// so long. Sizes are as in Collective.
+// Outlived simulates a corrected reduction with failures. Network.Detect is how long after a death the others
+// know it: a reduction that has lost an input before it was sent waits that long. Sizes are as in Collective.
 func Outlived(spec collective.Spec, size int64, elem int, net Network, faults Faults) (OutlivedResult, error) {
 	if spec.Algorithm != collective.Corrected && spec.Algorithm != collective.CorrectedFlat {
 		return OutlivedResult{}, fmt.Errorf("%v by %v with failures; allowed: %v, %v", spec.Op, spec.Algorithm, collective.Corrected, collective.CorrectedFlat)
@@ -49,8 +48,7 @@ func Outlived(spec collective.Spec, size int64, elem int, net Network, faults Fa
 	return OutlivedResult{t.total(r.Delivery), r.Corrections, r.Undelivered + unreached}, nil
 }
 
-// tally counts what is sent and received: in a corrected reduction not every step is
-// done.
+// tally counts what is sent and received: a corrected reduction does not perform every step.
 type tally struct {
 	messages, bytes [][2]int64 // by process: sent, received
 }

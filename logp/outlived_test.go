@@ -30,8 +30,8 @@ func everyReduction(t *testing.T, f func(t *testing.T, spec collective.Spec, net
 	}
 }
 
-// The messages of the exchange are those that Küttler and Härtig count; q full groups
-// send as many along their trees as they have tasks.
+// The messages of the exchange are those that Küttler and Härtig count; q full groups send as many messages
+// along their trees as they have tasks.
 func TestCorrectedReductionsSendAsManyMessagesAsThePaperSays(t *testing.T) {
 	everyReduction(t, func(t *testing.T, spec collective.Spec, net Network) {
 		n, f := int64(spec.P), int64(spec.Failures)
@@ -77,8 +77,8 @@ func TestCorrectedReductionsReachAllWithAnyDeathsThatTheyOutlive(t *testing.T) {
 	})
 }
 
-// Who dies after it has sent its input to its group is missed by nobody: there is no
-// detector here.
+// If a process dies after it has sent its input to its group, no process misses it: there is no detector
+// here.
 func TestDeathsAfterTheExchangeNeedNotBeKnown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	everyReduction(t, func(t *testing.T, spec collective.Spec, net Network) {
@@ -99,7 +99,7 @@ func TestDeathsAfterTheExchangeNeedNotBeKnown(t *testing.T) {
 	})
 }
 
-// With more deaths than it outlives, the root says so, and is the only one to wait for it.
+// With more deaths than it survives, the root has no result, and is the only process that waits for one.
 func TestTooManyDeathsLeaveTheRootUnreached(t *testing.T) {
 	spec := collective.Spec{Op: collective.Reduce, Algorithm: collective.Corrected, P: 5, Failures: 1}
 	net, faults := Network{P: 5, L: 2, O: 1, Detect: 3}, Faults{Failed: []protocol.Rank{1, 2}}

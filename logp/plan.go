@@ -23,14 +23,14 @@ type plan struct {
 	served   protocol.Time   // the last of these
 
 	m       int   // slots from a send to the decision that knows of it
-	uniform []hop // what everybody sends in the slots 0 … m−1
+	uniform []hop // what every corrector sends in the slots 0 … m−1
 	slots   []slotPlan
 	rest    []broadcast.Walk // of the classes after slot 2m−1
 }
 
 // slotPlan is what correctors do in one of the slots m … 2m−1, by class.
 type slotPlan struct {
-	routes [][2]route // by class; the second is that of those who hear
+	routes [][2]route // by class; the second is for correctors that hear
 	hops   []hop      // all that are sent
 	after  int        // number of classes after it
 }
@@ -41,7 +41,7 @@ type route struct {
 	next int // its class in the next slot
 }
 
-// hop is a correction message that many send at once.
+// hop is a correction message that many processes send at once.
 type hop struct {
 	offset int // from sender to receiver
 	msg    plainMessage
@@ -82,12 +82,12 @@ func newPlan(p any, net Network, faults Sampling) *plan {
 	return q
 }
 
-// layOut notes the tree.
+// layOut records the tree.
 func (q *plan) layOut(tree topology.Tree, toGroup func(protocol.Rank) protocol.Rank) {
 	p := q.net.P
 	q.parent, q.place, q.below = make([]int32, p), make([]int32, p), make([]int32, p)
 	q.preorder, q.at = make([]int32, 0, p), make([]protocol.Time, p)
-	type visit struct{ rank, next int } // next is the child to go to
+	type visit struct{ rank, next int } // next is the next child to visit
 	var path []visit
 	enter := func(r int, parent int32, at protocol.Time) {
 		g := toGroup(protocol.Rank(r))
@@ -110,8 +110,8 @@ func (q *plan) layOut(tree topology.Tree, toGroup func(protocol.Rank) protocol.R
 	q.served = slices.Max(q.at)
 }
 
-// rehearse lets one corrector play the first 2m slots, whatever it may hear. It
-// returns false if there are too many classes.
+// rehearse lets one corrector play the first 2m slots, for everything it may hear. It returns false if there
+// are too many classes.
 func (q *plan) rehearse() bool {
 	self := protocol.Rank(q.net.P / 2)
 	var w broadcast.Walk
@@ -140,8 +140,7 @@ func (q *plan) rehearse() bool {
 	return true
 }
 
-// act is what a corrector with the walk w does in a slot; its class is added to
-// next.
+// act returns what a corrector with the walk w does in a slot; it adds the corrector's class to next.
 func (q *plan) act(slot *slotPlan, w broadcast.Walk, self protocol.Rank, next *[]broadcast.Walk) route {
 	a := q.checked.Next(&w, self, 0, false)
 	if a.Kind == protocol.Done {
@@ -153,7 +152,7 @@ func (q *plan) act(slot *slotPlan, w broadcast.Walk, self protocol.Rank, next *[
 	}
 }
 
-// number is the place of v in a list, to which it is added if it is new.
+// number returns the index of v in a list, after adding it if it is new.
 func number[T comparable](list *[]T, v T) int {
 	i := slices.Index(*list, v)
 	if i < 0 {

@@ -2,7 +2,7 @@ package logp
 
 import "github.com/coppice-go/coppice/protocol"
 
-// Result is what one run came to.
+// Result is the result of one run.
 type Result struct {
 	// Coloring is when the last live process got its first message; the run
 	// starts at 0.
@@ -12,14 +12,12 @@ type Result struct {
 	// Completion is when the last process was Done: it has sent its last
 	// message, which others may not have received.
 	Completion protocol.Time
-	// Quiescence is when nothing happens any more: the end of the last send or
-	// receive, or the arrival of a message at a process that was dead when it
-	// was sent.
+	// Quiescence is when nothing happens anymore: the end of the last send or receive, or the arrival of
+	// a message at a process that was dead when it was sent.
 	Quiescence protocol.Time
 	// Correction is the time from the first correction send to quiescence.
 	Correction protocol.Time
-	// Disseminations and Corrections count the messages sent, also to the
-	// dead.
+	// Disseminations and Corrections count the messages sent, including those to dead processes.
 	Disseminations, Corrections int64
 	// GapMax is the longest run of ranks on the ring, dead ones included, that
 	// dissemination did not reach.
@@ -31,5 +29,5 @@ type Result struct {
 	Undelivered int
 }
 
-// Sent is the number of all messages.
+// Sent returns the number of all messages.
 func (r *Result) Sent() int64 { return r.Disseminations + r.Corrections }

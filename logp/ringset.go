@@ -1,7 +1,7 @@
 package logp
 
-// ringSet is a set of ranks on a ring. A word of it is continued by the ranks
-// from the other end on both sides, so that shifts need not wrap.
+// ringSet is a set of ranks on a ring. On both sides its words are continued with the ranks from the other
+// end, so that shifts need not wrap.
 type ringSet struct {
 	set // bit r+64 is rank r
 	p   int
@@ -20,7 +20,7 @@ func (s ringSet) has(r int) bool { return s.set.has(r + 64) }
 
 func (s ringSet) remove(r int) { s.set[(r+64)>>6] &^= 1 << (r & 63) }
 
-// close continues the ends, after the last change.
+// close copies the continuations at both ends, after the last change.
 func (s ringSet) close() {
 	at, shift := s.p>>6+1, s.p&63
 	s.set[at] &= 1<<shift - 1
@@ -29,11 +29,11 @@ func (s ringSet) close() {
 	s.set[0] = s.window(s.p - 64)
 }
 
-// window is the 64 ranks from r on.
+// window returns the 64 ranks from r on.
 func (s ringSet) window(r int) uint64 {
 	r += 64
 	return s.set[r>>6]>>(r&63) | s.set[r>>6+1]<<(64-r&63)
 }
 
-// word tells which ranks r of the word with index w have r+offset in the set.
+// word returns the ranks r of the word with index w for which r+offset is in the set.
 func (s ringSet) word(w, offset int) uint64 { return s.window(w<<6+offset) & valid(w, s.p) }

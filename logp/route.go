@@ -1,14 +1,13 @@
-// Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on
-// HPC Systems (NCSU 2006), section 6.1: machines on which a message takes longer
-// to who is farther away, and on which switches handle one message after the other.
+// Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on HPC Systems (NCSU 2006),
+// section 6.1: machines on which a message takes longer to a process that is farther away, and on which
+// switches handle one message after the other.
 //
-// On such networks a message may overtake one that was sent before it by somebody
-// else. So when its receive begins is not known when it is sent, as it is on plain
-// LogP networks: it goes from station to station, and each serves what comes in the
-// order of arrival, of equals first what was sent first. The last station is the
-// receive port. Between two processes messages stay in order.
+// On such networks a message may overtake one that another process sent before it. So, unlike on plain LogP
+// networks, the start of its receive is not known when it is sent: it goes from station to station, and each
+// serves messages in the order of arrival, and those that arrive together in the order of their sends. The
+// last station is the receive port. Between two processes messages stay in order.
 //
-// Cost: a heap of messages on their way; nothing where networks are plain.
+// Cost: a heap of messages in flight; nothing where networks are plain.
 
 package logp
 
@@ -20,13 +19,12 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Torus is a network of X × Y × Z nodes, each connected to its neighbours in both
-// directions of three rings. A message takes L for each hop. Rank r is at x = r mod
-// X, y = r/X mod Y and z = r/(X·Y): x grows fastest, which is how Blue Gene/L places
-// processes unless it is told otherwise. Links are never occupied.
+// Torus is a network of X × Y × Z nodes, each connected to its neighbours in both directions of three rings.
+// A message takes L for each hop. Rank r is at x = r mod X, y = r/X mod Y and z = r/(X·Y): x grows fastest,
+// which is Blue Gene/L's default placement of processes. Links are never occupied.
 type Torus struct{ X, Y, Z int }
 
-// Hops is how many hops the shortest way from one rank to another has.
+// Hops returns the number of hops on the shortest path from one rank to another.
 func (t Torus) Hops(from, to protocol.Rank) int {
 	a, b := int(from), int(to)
 	return ringHops(a%t.X, b%t.X, t.X) + ringHops(a/t.X%t.Y, b/t.X%t.Y, t.Y) + ringHops(a/t.X/t.Y, b/t.X/t.Y, t.Z)
@@ -37,16 +35,16 @@ func ringHops(a, b, n int) int {
 	return min(d, n-d)
 }
 
-// Switch is a network with a switch that handles one message at a time. A message
-// reaches it after O, waits until the switch has begun all that came before it,
-// Packet for each, and goes on; L is its latency when nobody is in the way.
+// Switch is a network with a switch that handles one message at a time. A message reaches it after O, waits
+// until the switch has begun all messages that came before it, Packet for each, and goes on; L is its latency
+// when it need not wait.
 //
-// A link that passes one message at a time is what the gap G describes.
+// The gap G describes a link that passes one message at a time.
 type Switch struct {
 	Packet protocol.Time // from one message to the next; 0: there is no switch
 }
 
-// checkRoute says what is wrong with the way of messages.
+// checkRoute returns what is wrong with the Torus or the Switch.
 func (n Network) checkRoute() error {
 	t, s := n.Torus, n.Switch
 	switch {
@@ -62,23 +60,23 @@ func (n Network) checkRoute() error {
 	return nil
 }
 
-// routed tells whether messages differ in how long they travel.
+// routed reports whether messages differ in how long they travel.
 func (n Network) routed() bool { return n.Torus != Torus{} || n.Switch != Switch{} }
 
 // router carries messages from their send ports to their receive ports.
 type router[M any] struct {
 	net    Network
 	free   protocol.Time // when the switch can begin the next message
-	flying planned[M]    // messages on their way to a station
+	flying planned[M]    // messages in flight to a station
 	sent   uint64        // numbers messages
 }
 
-// station is where a message has to wait for others.
+// station is a place where a message has to wait for others.
 type station uint8
 
 const (
 	port     station = iota // of the receiver
-	atSwitch                // that all messages pass
+	atSwitch                // through which all messages pass
 )
 
 func (r *router[M]) reset() {
@@ -99,7 +97,7 @@ func (r *router[M]) send(now protocol.Time, ev event[M]) {
 	heap.Push(&r.flying, f)
 }
 
-// next is when a message arrives at its next station.
+// next returns when a message next arrives at a station.
 func (r *router[M]) next() protocol.Time {
 	if r == nil {
 		return protocol.Never
@@ -107,7 +105,7 @@ func (r *router[M]) next() protocol.Time {
 	return r.flying.next()
 }
 
-// bytes is what the messages on their way take.
+// bytes returns how much memory the messages in flight take.
 func (r *router[M]) bytes() int {
 	if r == nil {
 		return 0
@@ -123,8 +121,8 @@ func (r *router[M]) pass(f farEvent[M]) {
 	heap.Push(&r.flying, f)
 }
 
-// arrive brings messages on from the stations that they have reached. Nothing
-// comes of it before the next moment, for a receive takes O.
+// arrive moves messages on from the stations that they have reached. Nothing that follows happens before the
+// next moment, since a receive takes O.
 func (e *Engine[S, M]) arrive(now protocol.Time) {
 	for e.router.next() <= now {
 		f := heap.Pop(&e.router.flying).(farEvent[M])

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naiveRoute is where a message goes, in the dumbest way: how long after its send it
-// reaches the first station, and whether that is the switch; at −1: it goes straight.
+// naiveRoute returns a message's route, in the simplest way: how long after its send it reaches the first
+// station, and whether that is the switch; −1 if it goes straight.
 func naiveRoute(net logp.Network, from, to protocol.Rank) (at protocol.Time, toSwitch bool) {
 	switch {
 	case net.Torus != logp.Torus{}:
@@ -142,19 +142,19 @@ func TestSwitchHandlesOneMessageAtATime(t *testing.T) {
 	}
 }
 
-// pensive are letters on which receivers work as long as they are long.
+// pensive is letters on which receivers work as long as the letters are long.
 type pensive struct{ letters }
 
 func (pensive) Computing(_ protocol.Rank, m int) protocol.Time { return protocol.Time(m) }
 
 func TestReceiversComputeBeforeMessagesTakeEffect(t *testing.T) {
-	// The second to 0 waits until the first is done with, the one to 2 for nobody.
+	// The second letter to 0 waits until the first is finished, the one to 2 waits for none.
 	l := pensive{letters{0: {}, 1: {{0, 10}}, 2: {{0, 4}}, 3: {{2, 0}}}}
 	want := []string{"4: 0 bytes from 3 to 2", "14: 10 bytes from 1 to 0", "19: 4 bytes from 2 to 0"}
 	if got := arrivals(t, l, logp.Network{P: 4, L: 2, O: 1}); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	// … also where the switch comes before it, and with a time for each byte.
+	// The same where a switch comes before it, and with a time for each byte.
 	want = []string{"6: 0 bytes from 3 to 2", "23: 10 bytes from 1 to 0", "31: 4 bytes from 2 to 0"}
 	if got := arrivals(t, l, logp.Network{P: 4, L: 2, O: 1, PerByte: 1, Switch: logp.Switch{Packet: 1}}); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -191,8 +191,8 @@ func TestRoutedEngineEqualsNaiveSimulation(t *testing.T) {
 	})
 }
 
-// TestSwitchHandlesMessagesThatChangeNothing: gossip that comes too late is only
-// counted where it occupies nobody, but a switch is occupied.
+// TestSwitchHandlesMessagesThatChangeNothing: gossip that comes too late is only counted if it occupies no
+// port, but it does occupy a switch.
 func TestSwitchHandlesMessagesThatChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		net := logp.Network{P: 30, L: 2, O: 1, NoQueue: true, Switch: logp.Switch{Packet: 2}}

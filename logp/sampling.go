@@ -10,13 +10,13 @@ import (
 
 // Sampling draws the faults of each run of a Monte Carlo simulation.
 type Sampling struct {
-	Count int           // so many processes, drawn without Spare, are dead from the start
-	Block int           // they die in blocks of so many neighbours; 0 counts as 1
-	Spare protocol.Rank // is never drawn: the root
+	Count int           // how many processes, drawn without Spare, are dead from the start
+	Block int           // they die in blocks of this many neighbours; 0 counts as 1
+	Spare protocol.Rank // the process that is never drawn: the root
 	Fixed Faults        // happens in every run
 }
 
-// Check says what is wrong for p processes.
+// Check returns what is wrong for p processes.
 func (s Sampling) Check(p int) error {
 	switch {
 	case s.Count < 0 || s.Count > p-1:
@@ -30,7 +30,7 @@ func (s Sampling) Check(p int) error {
 	return s.Fixed.Check(p)
 }
 
-// sampler draws faults and keeps its memory.
+// sampler draws faults and reuses its memory.
 type sampler struct {
 	Sampling
 	p      int
@@ -47,7 +47,7 @@ func newSampler(s Sampling, p int) *sampler {
 func (s *sampler) draw(seed uint64) Faults {
 	s.failed = append(s.failed[:0], s.Fixed.Failed...)
 	if s.Count > 0 {
-		// Of dead and living, draw the fewer.
+		// Draw the smaller of the two: the dead or the living processes.
 		few, invert := s.Count, false
 		if s.Block <= 1 && s.Count > s.p/2 {
 			few, invert = s.p-1-s.Count, true
@@ -85,6 +85,5 @@ func (s *sampler) drawFew(seed uint64, n int) {
 	}
 }
 
-// faultStream names a run's stream of random faults, apart from those of its
-// processes.
+// faultStream numbers a run's stream of random faults, apart from the streams of its processes.
 const faultStream = 1 << 40

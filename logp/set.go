@@ -11,7 +11,7 @@ func (s set) has(i int) bool { return s[uint(i)>>6]>>(uint(i)&63)&1 != 0 }
 
 func (s set) set(i int) { s[uint(i)>>6] |= 1 << (uint(i) & 63) }
 
-// valid is the ranks below n that the word with index w is about.
+// valid returns the ranks below n that the word with index w stands for.
 func valid(w, n int) uint64 {
 	if beyond := (w+1)<<6 - n; beyond > 0 {
 		return ^uint64(0) >> beyond
@@ -19,11 +19,10 @@ func valid(w, n int) uint64 {
 	return ^uint64(0)
 }
 
-// others is the ranks below n of the word with index w that are not in the set.
+// others returns the ranks below n of the word with index w that are not in the set.
 func (s set) others(w, n int) uint64 { return ^s[w] & valid(w, n) }
 
-// longestGap is the length of the longest run of ranks below n that are not in
-// the set, on a ring.
+// longestGap returns the length of the longest run of ranks below n that are not in the set, on a ring.
 func (s set) longestGap(n int) int {
 	longest, last, first := 0, -1, -1
 	for w, word := range s {

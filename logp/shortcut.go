@@ -13,19 +13,17 @@ import (
 // checked correction and deaths before the run only, without an event per
 // message. Its results are those of Engine; tests compare them.
 //
-// Dissemination needs no simulation: who is not below a dead process is
-// colored, at a time that the tree fixes.
+// Dissemination needs no simulation: a process that is not below a dead process is colored, at a time that
+// the tree fixes.
 //
-// In correction time passes in slots of o, and a message sent in slot k is
-// known to its receiver in slot k+m, m = 2+⌈L/o⌉. So in the slots 0 … m−1
-// nobody has heard anything and all correctors send alike. In the slots
-// m … 2m−1 they hear what was sent then: what a corrector does depends only on
-// which of the ranks around it are colored. Correctors of the same state form a
-// class, a bitmap; hearing splits it, sending shifts it, and 64 processes cost
-// as much as one.
+// In correction time passes in slots of o, and a message sent in slot k is known to its receiver in slot k+m,
+// m = 2+⌈L/o⌉. So in the slots 0 … m−1 no corrector has heard anything and all send alike. In the slots m …
+// 2m−1 they hear what was sent then: what a corrector does depends only on which of the ranks around it are
+// colored. Correctors of the same state form a class, a bitmap; hearing splits it, sending shifts it, and 64
+// processes cost as much as one.
 //
-// By then nearly everybody is done. The few correctors beside a larger gap run
-// the protocol's own code, slot by slot.
+// By then nearly all correctors are done. The few beside a larger gap run the protocol's own code, slot by
+// slot.
 
 // shortcut makes runs of a plan, one after the other. It keeps its memory.
 type shortcut struct {
@@ -33,14 +31,14 @@ type shortcut struct {
 	dead    set
 	colored ringSet     // by dissemination
 	missing set         // live and not reached yet
-	absent  int         // how many
-	sent    [][]ringSet // who sent a hop of the slots m … 2m−1, by slot and hop
+	absent  int         // number of missing
+	sent    [][]ringSet // the senders of a hop in the slots m … 2m−1, by slot and hop
 
 	correctors []corrector // those not done after slot 2m−1, in the order of their ranks
-	busy       []int32     // seats of those that are not done
-	late       set         // ranks of correctors
-	plain      []bool      // words of nothing but colored ranks with colored neighbours
-	seat       []int32     // of such a rank among the correctors
+	busy       []int32     // seats of correctors that are not done
+	late       set         // ranks of those correctors
+	plain      []bool      // words with only colored ranks with colored neighbours
+	seat       []int32     // by rank: its index in correctors
 	mail       [64][]letter
 	letters    []letter // of one slot and corrector
 	ports      []int32  // first slot whose messages find a rank's receive port free, plus epoch
@@ -48,9 +46,9 @@ type shortcut struct {
 
 	corrections int64
 	exit        int // slot in which the last corrector is done
-	end         int // last slot whose messages end with a receive, put off by how long they queued
-	endDead     int // last slot with a message to the dead
-	last        int // slot, put off likewise, of the message that reached the last of missing; −1: none
+	end         int // last slot whose messages end with a receive, later by the time they queued
+	endDead     int // last slot with a message to a dead process
+	last        int // slot, later likewise, of the message that reached the last of missing; −1: none
 }
 
 // corrector is a process beside a gap.
@@ -59,9 +57,9 @@ type corrector struct {
 	rank protocol.Rank
 }
 
-// letter is a message on its way to a corrector.
+// letter is a message in flight to a corrector.
 type letter struct {
-	slot, seat int32 // when it is known, and to whom
+	slot, seat int32 // when it is known, and the seat of its receiver
 	from       protocol.Rank
 	msg        plainMessage
 }
@@ -107,7 +105,7 @@ func (s *shortcut) run(failed []protocol.Rank) Result {
 	return result
 }
 
-// servedLast is when dissemination reaches the last of the colored.
+// servedLast returns when dissemination reaches the last of the colored ranks.
 func (s *shortcut) servedLast(failed int) protocol.Time {
 	if failed == 0 {
 		return s.served
@@ -121,14 +119,13 @@ func (s *shortcut) servedLast(failed int) protocol.Time {
 	return last
 }
 
-// received is when the receive of a message sent in the given slot ends.
+// received returns when the receive of a message sent in the given slot ends.
 func (s *shortcut) received(slot int) protocol.Time {
 	return s.start + protocol.Time(slot)*s.net.O + 2*s.net.O + s.net.L
 }
 
-// disseminate colors everybody who is not below one of the failed, and returns
-// the number of messages: all the colored but the root got one, and so did the
-// dead below them.
+// disseminate colors every process that is not below a failed one, and returns the number of messages: all
+// colored processes but the root got one, and so did the dead ones right below them.
 func (s *shortcut) disseminate(failed []protocol.Rank) int64 {
 	clear(s.dead)
 	for _, r := range failed {
@@ -137,7 +134,7 @@ func (s *shortcut) disseminate(failed []protocol.Rank) int64 {
 	s.colored.fill()
 	for _, r := range failed {
 		if !s.colored.has(int(r)) {
-			continue // below another one
+			continue // below another dead process
 		}
 		from := s.place[r]
 		for _, b := range s.preorder[from : from+s.below[r]] {
@@ -157,7 +154,7 @@ func (s *shortcut) disseminate(failed []protocol.Rank) int64 {
 	return messages
 }
 
-// longestGap is the longest run of ranks that dissemination did not reach.
+// longestGap returns the length of the longest run of ranks that dissemination did not reach.
 func (s *shortcut) longestGap() int {
 	longest := 0
 	for w := range s.dead {
@@ -172,7 +169,7 @@ func (s *shortcut) longestGap() int {
 	return longest
 }
 
-// gapFrom is how many ranks from r on are not colored. The root is.
+// gapFrom returns how many ranks from r on are not colored. The root is colored.
 func (s *shortcut) gapFrom(r int) int {
 	for n := 0; ; n += 64 {
 		if window := s.colored.window(s.wrap(r + n)); window != 0 {
@@ -181,8 +178,8 @@ func (s *shortcut) gapFrom(r int) int {
 	}
 }
 
-// sendTogether plays what correctors send in the first 2m slots, and seats those
-// that are not done then.
+// sendTogether plays what correctors send in the first 2m slots, and seats the correctors that are not done
+// then.
 func (s *shortcut) sendTogether() {
 	now, next := new([classesMax]uint64), new([classesMax]uint64)
 	for w := range s.dead {
@@ -239,19 +236,19 @@ func (s *shortcut) take(w, slot int, r route, members uint64, next *[classesMax]
 	}
 }
 
-// sit makes a process one of those that go on by themselves.
+// sit adds a process to the correctors that go on by themselves.
 func (s *shortcut) sit(r int, w broadcast.Walk) {
 	s.seat[r] = int32(len(s.correctors))
 	s.busy = append(s.busy, s.seat[r])
 	s.correctors = append(s.correctors, corrector{rank: protocol.Rank(r), walk: w})
 }
 
-// receiveTogether plays what arrives in the first 2m slots. How long the queue
-// at a receive port is, is a number whose binary digits are bitmaps.
+// receiveTogether plays what arrives in the first 2m slots. The length of the queue at a receive port is a
+// number whose binary digits are bitmaps.
 func (s *shortcut) receiveTogether() {
 	for w := range s.dead {
 		if w > 0 && w+1 < len(s.dead) && s.plain[w-1] && s.plain[w] && s.plain[w+1] {
-			s.missing[w] = 0 // and nothing arrives but what inner processes send in slot m
+			s.missing[w] = 0 // and only the sends of inner processes in slot m arrive
 			s.end = max(s.end, s.m)
 			continue
 		}
@@ -288,7 +285,7 @@ func (s *shortcut) receiveTogether() {
 	}
 }
 
-// reach notes that messages of a slot arrive.
+// reach records that messages of a slot arrive.
 func (s *shortcut) reach(w, slot int, arriving uint64) {
 	if found := s.missing[w] & arriving; found != 0 {
 		s.missing[w] &^= found
@@ -296,10 +293,10 @@ func (s *shortcut) reach(w, slot int, arriving uint64) {
 	}
 }
 
-// collect writes down what a corrector has been sent in the slots m … 2m−1.
+// collect lists what a corrector has been sent in the slots m … 2m−1.
 func (s *shortcut) collect(seat int32) {
 	to := s.correctors[seat].rank
-	free := 0 // slot from which its receive port is
+	free := 0 // slot from which its receive port is free
 	for i := range s.slots {
 		slot := s.m + i
 		s.letters = s.letters[:0]

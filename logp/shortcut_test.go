@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestShortcutEqualsEngine compares the runs that MonteCarlo makes by the
-// shortcut with those of the event engine.
+// TestShortcutEqualsEngine compares the runs that MonteCarlo makes by the shortcut with those of the event
+// engine.
 func TestShortcutEqualsEngine(t *testing.T) {
 	compared, gaps := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,8 +109,8 @@ func TestShortcutKnowsItsLimits(t *testing.T) {
 	}
 }
 
-// BenchmarkShortcut reports how many runs a second the shortcut makes, and how
-// much faster than the engine that is.
+// BenchmarkShortcut reports how many runs a second the shortcut makes, and how much faster than the engine it
+// is.
 func BenchmarkShortcut(b *testing.B) {
 	for _, permyriad := range []int{1, 10, 100, 200, 400} {
 		b.Run(fmt.Sprintf("faults=%.2f%%", float64(permyriad)/100), func(b *testing.B) {

@@ -1,12 +1,10 @@
-// Source: Alexandrov, Ionescu, Schauser, Scheiman, LogGP (SPAA 1995), for G, the
-// time of each byte of a message beyond the first.
+// Source: Alexandrov, Ionescu, Schauser, Scheiman, LogGP (SPAA 1995), for G, the time of each byte of a
+// message beyond the first.
 //
-// A message of k bytes keeps the sender's port for (k−1)·G longer than a short
-// one, and the receiver's, from the arrival of its first byte on: it takes effect
-// at its start + 2·O + L + (k−1)·G if nobody else wants the receiver. Ports are
-// taken by the first bytes, which all travel for O + L; so receives are still
-// served in the order of their sends, and the end of each is known when it is
-// sent.
+// A message of k bytes occupies the sender's port for (k−1)·G longer than a short one, and so the receiver's,
+// from the arrival of its first byte on: it takes effect at its start + 2·O + L + (k−1)·G if the receiver's
+// port is free. First bytes occupy the ports, and all of them travel for O + L; so receives are still served
+// in the order of their sends, and the end of each is known when it is sent.
 
 package logp
 
@@ -19,12 +17,11 @@ import (
 // Sized is implemented by protocols that know how long their messages are. It
 // matters on networks with a time PerByte; other messages count as one byte.
 type Sized[M any] interface {
-	// Bytes is the length of a message that a process sends.
+	// Bytes returns the length of a message that a process sends.
 	Bytes(from protocol.Rank, m M) int64
 }
 
-// measure finds out whether messages differ: in size, in what is computed for
-// them, in how far they go.
+// measure finds out whether messages differ: in size, in what receivers compute for them, in how far they go.
 func (e *Engine[S, M]) measure() {
 	if sized, ok := any(e.protocol).(Sized[M]); ok && e.net.PerByte > 0 {
 		e.sized = sized
@@ -37,8 +34,8 @@ func (e *Engine[S, M]) measure() {
 	e.slow = e.sized != nil || e.computing != nil || e.router != nil
 }
 
-// Extra is the time that a message of so many bytes takes beyond that of one byte:
-// (k−1)·G, rounded.
+// Extra returns the time that a message of the given number of bytes takes beyond that of one byte: (k−1)·G,
+// rounded.
 func (n Network) Extra(bytes int64) protocol.Time {
 	return protocol.Time(min(math.Round(n.PerByte*float64(max(bytes, 1)-1)), float64(timeMax)))
 }
@@ -48,8 +45,8 @@ func (e *Engine[S, M]) extra(ev *event[M]) protocol.Time {
 	return e.net.Extra(e.sized.Bytes(from, ev.msg))
 }
 
-// occupy keeps the ports of those who sent occupied. That a short message would
-// be over wakes them, too, and finds the port occupied.
+// occupy keeps the ports of the senders occupied. The end of a short message wakes them as well, and finds
+// the port occupied.
 func (e *Engine[S, M]) occupy(now protocol.Time) {
 	for i := range e.put {
 		if extra := e.extra(&e.outbox[i]); extra > 0 {

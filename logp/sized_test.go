@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// letters is a protocol in which each process sends given messages, one after the
-// other. A message is its length.
+// letters is a protocol in which each process sends given messages, one after the other. A message is its
+// length.
 type letters [][]struct {
 	to    protocol.Rank
 	bytes int
@@ -34,7 +34,7 @@ func (l letters) Next(s *int, _ protocol.Time) protocol.Action[int] {
 
 func (letters) Bytes(_ protocol.Rank, m int) int64 { return int64(m) }
 
-// received notes when receives end.
+// received records when receives end.
 type received []string
 
 func (r *received) note(at protocol.Time, to, from protocol.Rank, _ protocol.Kind, m int) {

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// silent is failure-proof correction with SOS disabled: who would cry waits for
-// more to arrive instead, as Claim 5 and its footnote have it.
+// silent is failure-proof correction with SOS disabled: a process that would send an SOS waits for more
+// messages instead, as Claim 5 and its footnote have it.
 type silent struct{ *broadcast.FailureProof }
 
 func (c silent) Next(s *broadcast.Proving, self protocol.Rank, now protocol.Time, corrected bool) protocol.Action[broadcast.Message[broadcast.Known]] {
@@ -22,9 +22,8 @@ func (c silent) Next(s *broadcast.Proving, self protocol.Rank, now protocol.Time
 	return a
 }
 
-// TestFewGNodesNeedSOS (§III.D): with at most f+1 g-nodes alive nobody can learn
-// of f+1 others. With SOS everybody delivers, without it somebody never ends: the
-// root that is alone, say.
+// TestFewGNodesNeedSOS (§III.D): with at most f+1 g-nodes alive no process can learn of f+1 others. With SOS
+// every process delivers, without it some process never ends: for instance a root that is alone.
 func TestFewGNodesNeedSOS(t *testing.T) {
 	runs := 0
 	for f := range 4 {
@@ -51,19 +50,17 @@ func TestFewGNodesNeedSOS(t *testing.T) {
 	t.Logf("%d runs", runs)
 }
 
-// claim5 runs failure-proof correction without SOS for every set of g-nodes
-// among p processes and every death of up to f of them after each of their
-// correction sends, or before the first. Without SOS nobody else sends, so that
-// deaths of others change nothing; and where receives overlap all ranks are alike,
-// so that the root may be a g-node that lives. It calls check with the g-nodes,
-// the dead and those that never end.
+// claim5 runs failure-proof correction without SOS for every set of g-nodes among p processes and every death
+// of up to f of them after each of their correction sends, or before the first. Without SOS no other process
+// sends, so deaths of others change nothing; and where receives overlap all ranks are alike, so the root may
+// be a g-node that survives. claim5 calls check with the g-nodes, the dead and those that never end.
 func claim5(t *testing.T, f int, net logp.Network, check func(gNodes, dead, stuck group)) (runs int) {
 	t.Helper()
 	(group(1)<<net.P - 2).subsets(func(others group) {
 		x := afterGossip(t, others|1, net, silent{proof(net, f)})
 		others.upTo(f, func(victims group) {
 			if victims.size() < min(f, others.size()) {
-				return // part of more: a victim may have less to send than it dies of
+				return // part of a larger case: a victim may have fewer sends than it would die after
 			}
 			x.killings(1, logp.Faults{}, 0, victims.ranks(), func(dead group) {
 				check(others|1, dead, x.all()&^dead&^x.seen.ended)
@@ -74,9 +71,9 @@ func claim5(t *testing.T, f int, net logp.Network, check func(gNodes, dead, stuc
 	return runs
 }
 
-// TestClaim5: without SOS all that live end if there are f²+f+1 g-nodes, as the
-// paper says, and also 2f+2, which is more for f = 0 and f = 1. With fewer than
-// 2f+2 somebody may never end, wherever they are.
+// TestClaim5: without SOS all live processes end if there are f²+f+1 g-nodes, as the paper says, and also
+// 2f+2, which is more for f = 0 and f = 1. With fewer than 2f+2 some process may never end, wherever the
+// g-nodes are.
 func TestClaim5(t *testing.T) {
 	type world struct {
 		f, most int
@@ -95,7 +92,7 @@ func TestClaim5(t *testing.T) {
 		runs, printed := 0, 0
 		claimed, needed := w.f*w.f+w.f+1, 2*w.f+2
 		for p := 2; p <= w.most; p++ {
-			open := map[group]bool{} // with these g-nodes somebody may never end
+			open := map[group]bool{} // with these g-nodes some process may never end
 			runs += claim5(t, w.f, paperNet(p, w.l, w.o), func(gNodes, dead, stuck group) {
 				open[gNodes] = open[gNodes] || stuck != 0
 				if n := gNodes.size(); stuck != 0 && n >= claimed {
@@ -115,10 +112,9 @@ func TestClaim5(t *testing.T) {
 	}
 }
 
-// TestTooFewGNodesForClaim5: the smallest cases. f = 0: one g-node among two, no
-// death: it never learns of another. f = 1: three g-nodes, and one dies before it
-// sends: the other two name each other, and nobody counts itself. Both are f²+f+1.
-// f = 2: 2f+2 are not enough, from nine processes on.
+// TestTooFewGNodesForClaim5: the smallest cases. f = 0: one g-node among two, no death: it never learns of
+// another. f = 1: three g-nodes, and one dies before it sends: the other two name each other, and neither
+// counts itself. Both are f²+f+1. f = 2: 2f+2 are not enough, from nine processes on.
 func TestTooFewGNodesForClaim5(t *testing.T) {
 	for _, c := range []struct {
 		f, p   int
@@ -144,9 +140,9 @@ func TestTooFewGNodesForClaim5(t *testing.T) {
 	}
 }
 
-// TestSOSMayComeWithoutNeed: four g-nodes and no death need no SOS for f = 1. But
-// where a message takes longer than a way around the ring, everybody has sent to
-// everybody before it hears of anybody, and cries. All deliver all the same.
+// TestSOSMayComeWithoutNeed: four g-nodes and no death need no SOS for f = 1. But where a message takes
+// longer than a way around the ring, every process has sent to all before it hears of any, and sends an SOS.
+// All deliver all the same.
 func TestSOSMayComeWithoutNeed(t *testing.T) {
 	net := paperNet(4, 8, 1)
 	loud, mute := afterGossip(t, 0b1111, net, proof(net, 1)), afterGossip(t, 0b1111, net, silent{proof(net, 1)})

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// exceeds is the model's probability that OCG with T and K messages from each
-// g-node leaves somebody out, among n processes with L = O = 1.
+// exceeds returns the model's probability that OCG with T and K messages from each g-node leaves some process
+// out, among n processes with L = O = 1.
 func exceeds(t *testing.T, n, until, k int) model.Tuning {
 	t.Helper()
 	for delta := 0.9; delta > 1e-12; delta *= 0.9 {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Statistic sums up one figure over many runs. Percentiles are exact: the
-// smallest value that so many of the runs do not exceed.
+// Statistic summarizes one figure over many runs. Percentiles are exact: each is the smallest value that the
+// given share of the runs does not exceed.
 type Statistic struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
@@ -15,7 +15,7 @@ type Statistic struct {
 	Max  float64 `json:"max"`
 }
 
-// Summary sums up the results of many runs of P processes.
+// Summary summarizes the results of many runs of P processes.
 type Summary struct {
 	Runs                  int       `json:"runs"`
 	Coloring              Statistic `json:"coloring"`
@@ -28,7 +28,7 @@ type Summary struct {
 	Uncolored             Statistic `json:"uncolored"`
 }
 
-// Summarize sums up results of runs among p processes.
+// Summarize summarizes results of runs among p processes.
 func Summarize(results []Result, p int) Summary {
 	of := func(figure func(*Result) float64) Statistic {
 		values := make([]float64, len(results))

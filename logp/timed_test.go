@@ -15,7 +15,7 @@ import (
 // large grids, which take half an hour on one core.
 var largeGrid = os.Getenv("COPPICE_GRID") != ""
 
-// grid is how far a test goes: the usual way where tests are run in full (bash .ci/run full).
+// grid returns how far a test goes: the usual size where tests run in full (bash .ci/run full).
 func grid(short, usual, large int) int {
 	switch {
 	case largeGrid:
@@ -32,13 +32,13 @@ func paperNet(p int, l, o protocol.Time) logp.Network {
 	return logp.Network{P: p, L: l, O: o, NoQueue: true}
 }
 
-// proof is failure-proof correction as FCG builds it.
+// proof returns failure-proof correction as FCG builds it.
 func proof(net logp.Network, f int) *broadcast.FailureProof {
 	return &broadcast.FailureProof{Ring: forwardFirst, F: f, Timeout: 4*protocol.Time(net.P)*net.O + 2*(2*net.O+net.L)}
 }
 
-// TestCheckedCorrectionReachesAllWhateverGossipLeft (Claim 3): all g-node sets
-// with all sets of dead. The root may be one of them.
+// TestCheckedCorrectionReachesAllWhateverGossipLeft (Claim 3): all sets of g-nodes with all sets of dead
+// processes. The root may be one of them.
 func TestCheckedCorrectionReachesAllWhateverGossipLeft(t *testing.T) {
 	runs, most := 0, grid(7, 9, 12)
 	for _, lo := range [][2]protocol.Time{{1, 1}, {2, 1}, {4, 2}} {
@@ -66,9 +66,9 @@ func TestCheckedCorrectionReachesAllWhateverGossipLeft(t *testing.T) {
 	t.Logf("%d runs, P to %d", runs, most)
 }
 
-// TestFailureProofCorrectionAllOrNone (Claim 4, Corollary 3): for everything
-// that gossip and deaths before its end leave, and every death of up to f
-// processes after each of their sends, all that live deliver or none.
+// TestFailureProofCorrectionAllOrNone (Claim 4, Corollary 3): for everything that gossip and deaths before
+// its end leave, and every death of up to f processes after each of their sends, all live processes deliver
+// or none.
 func TestFailureProofCorrectionAllOrNone(t *testing.T) {
 	type world struct {
 		f, p int
@@ -149,9 +149,8 @@ func TestFailureProofCorrectionAfterRealGossip(t *testing.T) {
 	t.Logf("%d runs, %d deaths before correction in %d outcomes of gossip", runs, died, 2*seeds)
 }
 
-// TestDeathTimesAddNothingToDeathsBySends: deaths at every moment, by twos, until
-// nothing happens any more. All or none holds, and what the processes do is what
-// they do for some deaths after so many sends.
+// TestDeathTimesAddNothingToDeathsBySends: deaths at every moment, in pairs, until nothing happens anymore.
+// All or none holds, and the processes do what they do for some deaths after a number of sends.
 func TestDeathTimesAddNothingToDeathsBySends(t *testing.T) {
 	type did struct {
 		delivered, ended group
@@ -184,8 +183,7 @@ func TestDeathTimesAddNothingToDeathsBySends(t *testing.T) {
 	t.Logf("%d runs, P to %d", runs, most)
 }
 
-// everyMoment runs x with a death of every victim at every moment until the one
-// after all has ended.
+// everyMoment runs x with a death of every victim at every moment up to the one after everything has ended.
 func (x *timed[C, E]) everyMoment(faults logp.Faults, victims ranks, check func(logp.Faults)) (end protocol.Time) {
 	if len(victims) == 0 {
 		x.run(1, faults)
@@ -222,7 +220,7 @@ func TestOneDeathTooMany(t *testing.T) {
 	}
 }
 
-// breaks tells whether f+1 deaths break the promise of failure-proof(f).
+// breaks reports whether f+1 deaths break the promise of failure-proof(f).
 func breaks(t *testing.T, f int, net logp.Network) (broken bool) {
 	t.Helper()
 	outcomes(net.P, func(gNodes, dead group, rootDies bool) {

@@ -7,13 +7,13 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// RecordKind says what a Record tells.
+// RecordKind is the kind of a Record.
 type RecordKind uint8
 
 // What happens in a run.
 const (
 	Sent      RecordKind = iota // a send starts
-	Received                    // a receive ends, at a process that lives and is not Done
+	Received                    // a receive ends, at a process that is alive and not Done
 	Delivered                   // a process hands the message to its user
 	Died                        // a process dies; at 0 also those dead from the start
 )
@@ -22,24 +22,24 @@ var recordNames = [...]string{"sent", "received", "delivered", "died"}
 
 func (k RecordKind) String() string { return protocol.Name(k, "RecordKind", recordNames[:]) }
 
-// Record is one thing that happened in a run of a broadcast.
+// Record is one event in a run of a broadcast.
 type Record struct {
 	At       protocol.Time
 	Kind     RecordKind
 	From, To protocol.Rank // of a message; Delivered and Died: the process, twice
 
-	// Of messages, Sent and Received alike. Until is when the message is over:
-	// the end of its receive, or its arrival at a process that is dead when it
-	// is sent. One that dies later, or is Done, does not take it.
+	// Of messages, the same for Sent and Received. Until is when the message is over: the end of its
+	// receive, or its arrival at a process that is dead when it is sent. A process that dies later, or is
+	// Done, does not take it.
 	Until      protocol.Time
 	Correction bool // counted as correction
 	Message    broadcast.MessageKind
 	Names      []protocol.Rank // correctors that failure-proof correction names besides the sender, nearest to it first
-	Detail     string          // what else the message says, for people
+	Detail     string          // the rest of the message, for people
 }
 
-// TraceBroadcast repeats run i of Broadcast(spec, net, runs) and tells all that
-// happens in it, in the order of time.
+// TraceBroadcast repeats run i of Broadcast(spec, net, runs) and returns all its events, in the order of
+// time.
 func TraceBroadcast(spec broadcast.Spec, net Network, runs Runs, i int) ([]Record, Result, error) {
 	built, runs, err := prepare(spec, net, runs)
 	if err != nil {
@@ -63,7 +63,7 @@ func TraceBroadcast(spec broadcast.Spec, net Network, runs Runs, i int) ([]Recor
 	}
 }
 
-// Trace runs a broadcast once and tells all that happens, in the order of time.
+// Trace runs a broadcast once and returns all its events, in the order of time.
 func Trace[S, M any](p protocol.Protocol[S, M], net Network, seed uint64, faults Faults) ([]Record, Result, error) {
 	e, err := NewEngine(p, net)
 	if err != nil {
@@ -75,8 +75,8 @@ func Trace[S, M any](p protocol.Protocol[S, M], net Network, seed uint64, faults
 	return t.records, result, err
 }
 
-// tracer writes down everything that it observes. It plans receives as the
-// engine does, which does not tell of those that nobody looks at.
+// tracer records everything that it observes. It plans receives as the engine does, which does not report
+// receives that no process looks at.
 type tracer[M any] struct {
 	net     Network
 	gap     protocol.Time
@@ -114,7 +114,7 @@ func (t *tracer[M]) died(at protocol.Time, r protocol.Rank) {
 	t.records = append(t.records, Record{At: at, Kind: Died, From: r, To: r})
 }
 
-// read notes what a message says.
+// read records what a message says.
 func (r *Record) read(message any, p int) {
 	switch m := message.(type) {
 	case broadcast.Message[broadcast.None]:

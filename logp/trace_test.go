@@ -26,7 +26,7 @@ func TestTraceOfATinyRun(t *testing.T) {
 	want := []logp.Record{
 		{At: 0, Kind: logp.Died, From: 1, To: 1},
 		{At: 0, Kind: logp.Delivered},
-		{At: 0, Kind: logp.Sent, To: 1, Until: 1}, // arrives at the dead
+		{At: 0, Kind: logp.Sent, To: 1, Until: 1}, // arrives at a dead process
 		{At: 1, Kind: logp.Sent, To: 2, Until: 3},
 		{At: 2, Kind: logp.Sent, To: 3, Until: 4, Correction: true, Message: broadcast.Left},
 		{At: 3, Kind: logp.Received, To: 2, Until: 3},
@@ -45,9 +45,8 @@ func TestTraceOfATinyRun(t *testing.T) {
 	}
 }
 
-// TestTraceRepeatsARun: run i under trace gives the i-th result, and the trace
-// says the same: as many messages, each received when it is said to be, the last
-// one over at quiescence.
+// TestTraceRepeatsARun: run i under trace gives the i-th result, and the trace agrees with it: as many
+// messages, each received when the trace says, the last one over at quiescence.
 func TestTraceRepeatsARun(t *testing.T) {
 	for _, c := range []struct {
 		name string

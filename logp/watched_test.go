@@ -9,10 +9,9 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// given is a dissemination whose outcome is given: the root sends to each of a
-// set of processes, one after the other, and nobody else sends. With a
-// synchronized correction the set and the root are the g-nodes. Ranks count
-// from the root.
+// given is a dissemination whose outcome is given: the root sends to each process of a set, one after the
+// other, and no other process sends. With a synchronized correction the set and the root are the g-nodes.
+// Ranks count from the root.
 type given ranks
 
 func (given) Fit(int) error { return nil }
@@ -57,7 +56,7 @@ type seen struct {
 	sends                                   [16]uint8
 }
 
-// watched is a broadcast that notes what its processes do.
+// watched is a broadcast that records what its processes do.
 type watched[C, E any] struct {
 	broadcast *broadcast.Protocol[C, E]
 	seen      *seen
@@ -146,9 +145,9 @@ func (x *timed[C, E]) run(seed uint64, faults logp.Faults) {
 
 func (x *timed[C, E]) all() group { return 1<<x.p - 1 }
 
-// allOrNone says what is wrong with a run after which so many are dead: whoever
-// lives and has the message delivers it once and ends; and if somebody has, or
-// one of the dead delivered it, then everybody who lives.
+// allOrNone returns what is wrong with a run after which the given processes are dead: every live process
+// that has the message must deliver it once and end; and if any live process has it, or a dead one delivered
+// it, every live process must.
 func (x *timed[C, E]) allOrNone(dead group) string {
 	live := x.all() &^ dead
 	has := live&(x.seen.reached|1) | x.seen.delivered
@@ -168,10 +167,9 @@ func (x *timed[C, E]) allOrNone(dead group) string {
 // killings runs x with every way in which the victims can die during the run,
 // in addition to faults, and calls check with all the dead after each.
 //
-// What others see of a death is which sends came before it, not its moment; so
-// a victim dies after each number of its sends. 0 sends are a death before the
-// run. A death behind the Deliver changes nothing for others, and the run
-// without it demands as much: the victim's delivery there promises the same.
+// Other processes see only which sends came before a death, not its moment; so a victim dies after each
+// number of its sends. 0 sends are a death before the run. A death after the Deliver changes nothing for
+// others, and the run without it demands as much: the victim's delivery there promises the same.
 // TestDeathTimesAddNothingToDeathsBySends compares.
 func (x *timed[C, E]) killings(seed uint64, faults logp.Faults, dead group, victims ranks, check func(dead group)) (sent [16]uint8) {
 	if len(victims) == 0 {
@@ -188,7 +186,7 @@ func (x *timed[C, E]) killings(seed uint64, faults logp.Faults, dead group, vict
 		}
 		most := x.killings(seed, f, dead, victims[1:], func(dead group) {
 			if int(x.seen.sends[v]) < k {
-				dead &^= 1 << v // it had less to send and lives
+				dead &^= 1 << v // it had fewer sends and lives
 			}
 			check(dead)
 		})
@@ -210,9 +208,9 @@ func (g group) upTo(n int, f func(group)) {
 	})
 }
 
-// outcomes calls f for everything that gossip and deaths before and during it
-// can leave of p processes: who are g-nodes, and who is dead. The root is a
-// g-node, or dead when it has reached the others.
+// outcomes calls f for everything that gossip, and deaths before and during it, can leave of p processes:
+// which processes are g-nodes, and which are dead. The root is a g-node, or dead after it has reached the
+// others.
 func outcomes(p int, f func(gNodes, dead group, rootDies bool)) {
 	all := group(1)<<p - 1
 	(all &^ 1).subsets(func(others group) {
@@ -223,7 +221,7 @@ func outcomes(p int, f func(gNodes, dead group, rootDies bool)) {
 	})
 }
 
-// before are the faults of an outcome of gossip.
+// before returns the faults of an outcome of gossip.
 func (x *timed[C, E]) before(dead group, rootDies bool) (logp.Faults, group) {
 	f := logp.Faults{Failed: dead.ranks()}
 	if rootDies {

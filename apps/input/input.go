@@ -1,4 +1,4 @@
-// Package input opens the files that the processes of a job read, and finds that they have changed: whoever runs a
+// Package input opens the files that the processes of a job read, and detects changes: a process that runs a
 // task again must read what was read before.
 package input
 
@@ -11,23 +11,24 @@ import (
 	"path/filepath"
 )
 
-// Files are files as they were when they were opened.
+// Files is a set of files as they were when they were opened.
 type Files []File
 
-// File is one of them.
+// File is a file of Files.
 type File struct {
 	*os.File
 	was  os.FileInfo
-	held bool // open
+	held bool // kept open
 }
 
-// heldMost is how many files are held open. More could leave a process too few for its connections.
+// heldMost is how many files are kept open. More could leave a process too few descriptors for its
+// connections.
 const heldMost = 64
 
-// Size is how many bytes there were.
+// Size returns the file's size when it was opened.
 func (f File) Size() int64 { return f.was.Size() }
 
-// Open opens one more. What is not an ordinary file is refused: to open a pipe could take for ever.
+// Open adds a file. It refuses anything but a regular file, since opening a pipe could block forever.
 func (s *Files) Open(path string) (File, error) {
 	f, err := open(path)
 	if err != nil {
@@ -62,7 +63,7 @@ func open(path string) (f File, err error) {
 
 func notFile(path string) error { return fmt.Errorf("%s is not a file; allowed: a file", path) }
 
-// ReadAt implements io.ReaderAt. What is not held is opened again, and must be the same file.
+// ReadAt implements io.ReaderAt. It reopens a file that is not kept open, which must be the same file.
 func (f File) ReadAt(b []byte, at int64) (int, error) {
 	if f.held {
 		return f.File.ReadAt(b, at)
@@ -80,7 +81,7 @@ func (f File) ReadAt(b []byte, at int64) (int, error) {
 	return n, cmp.Or(again.unchanged(), err)
 }
 
-// unchanged fails if the size or the time of change of an open file is another one than it was.
+// unchanged returns an error if the size or the modification time of an open file has changed.
 func (f File) unchanged() error {
 	if now, err := f.Stat(); err != nil || now.Size() != f.was.Size() || !now.ModTime().Equal(f.was.ModTime()) {
 		return f.changed()
@@ -90,7 +91,7 @@ func (f File) unchanged() error {
 
 func (f File) changed() error { return fmt.Errorf("%s has changed since the job began", f.Name()) }
 
-// Mark is another one if the name, the size or the time of change of any of them is another.
+// Mark returns a string that changes if the name, the size or the modification time of any file changes.
 func (s Files) Mark() string {
 	mark := fnv.New64a()
 	for _, f := range s {
@@ -99,10 +100,11 @@ func (s Files) Mark() string {
 	return fmt.Sprintf("%016x", mark.Sum64())
 }
 
-// Unchanged fails if any of them has changed. Otherwise all that has been read is as it was when they were opened.
+// Unchanged returns an error if any file that is kept open has changed; ReadAt checks the others. Without an
+// error, all that was read is as it was when the files were opened.
 func (s Files) Unchanged() error {
 	for _, f := range s {
-		if !f.held { // ReadAt looks
+		if !f.held { // ReadAt checks it
 			continue
 		}
 		if err := f.unchanged(); err != nil {
@@ -112,7 +114,7 @@ func (s Files) Unchanged() error {
 	return nil
 }
 
-// Close closes them all.
+// Close closes all files.
 func (s Files) Close() error {
 	var all error
 	for _, f := range s {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestOnlyFilesAreOpened: least of all a pipe, at which one could wait for ever.
+// TestOnlyFilesAreOpened: other files are refused, above all a pipe, at which a process could wait forever.
 func TestOnlyFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -37,7 +37,7 @@ func TestChangesAreFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	for name, c := range map[string]struct {
 		change func() error
-		found  bool // by who has it open
+		found  bool // by a process that has it open
 	}{
 		"written over": {func() error { return rewrite(path, "HELLO") }, true},
 		"longer":       {func() error { return os.WriteFile(path, []byte("hello, all"), 0o600) }, true},
@@ -79,7 +79,7 @@ func TestChangesAreFound(t *testing.T) {
 	}
 }
 
-// TestOneOfManyChanges: those that are not held open are found to have changed when they are read.
+// TestOneOfManyChanges: a change of a file that is not kept open is detected when the file is read.
 func TestOneOfManyChanges(t *testing.T) {
 	dir := t.TempDir()
 	var s Files
@@ -106,7 +106,7 @@ func TestOneOfManyChanges(t *testing.T) {
 	}
 	for i, change := range []func() error{
 		func() error { return rewrite(last.Name(), "HELLO") },
-		func() error { // another with the same size and time
+		func() error { // another file with the same size and time
 			if err := os.WriteFile(last.Name()+".new", []byte("HELLO"), 0o600); err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func TestOneOfManyChanges(t *testing.T) {
 	}
 }
 
-// rewrite puts a text in the place of what a file begins with.
+// rewrite overwrites the beginning of a file.
 func rewrite(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -4,5 +4,5 @@ package input
 
 import "syscall"
 
-// nonblock opens a pipe without waiting for who writes into it.
+// nonblock opens a pipe without waiting for a writer.
 const nonblock = syscall.O_NONBLOCK

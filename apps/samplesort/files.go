@@ -12,11 +12,11 @@ import (
 	"github.com/coppice-go/coppice/apps/input"
 )
 
-// Files are the files of a directory, in the order of their names, as one sequence of records.
+// Files is the files of a directory, in the order of their names, as one sequence of records.
 type Files struct {
 	Layout
 	Count int    // of records
-	Mark  string // of names, sizes and times of change: another one if any of them is another
+	Mark  string // changes if the name, the size or the modification time of any file changes
 
 	files input.Files
 	ends  []int // records up to the end of each file
@@ -60,7 +60,8 @@ func (f *Files) open(path string) error {
 // Close closes the files.
 func (f *Files) Close() error { return f.files.Close() }
 
-// Load reads the records of task i of n, as they were when the files were opened: it fails if any file has changed since.
+// Load reads the records of task i of n, as they were when the files were opened: it fails if any file has
+// changed since.
 func (f *Files) Load(ctx context.Context, i, n int) ([]byte, error) {
 	lo, hi := stretch(i-1, n, f.Count), stretch(i, n, f.Count)
 	records := make([]byte, (hi-lo)*f.Size)

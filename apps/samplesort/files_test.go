@@ -73,7 +73,8 @@ func TestWrongFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestFilesThatChangeAreRefused: nobody gets other records than there were when the files were opened, nor another mark.
+// TestFilesThatChangeAreRefused: no task gets other records than there were when the files were opened, nor
+// another mark.
 func TestFilesThatChangeAreRefused(t *testing.T) {
 	l := Layout{100, 10}
 	was, other := bytes.Repeat([]byte("a"), 300), bytes.Repeat([]byte("b"), 300)
@@ -121,7 +122,7 @@ func TestFilesThatChangeAreRefused(t *testing.T) {
 	}
 }
 
-// names are those in a directory, and of what lies in its directories.
+// names lists the names in a directory and in its subdirectories.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string
@@ -202,7 +203,7 @@ func TestOutputIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// TestOneOutputAtATime: whoever makes one while another is made is refused, or the other is, and nothing is lost.
+// TestOneOutputAtATime: of several outputs made at the same time at most one succeeds, and nothing is lost.
 func TestOneOutputAtATime(t *testing.T) {
 	for range 50 {
 		dir := filepath.Join(t.TempDir(), "new")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Source is where pseudo-random keys come from: all tasks together have Count of them, and any range of them can
-// be had again.
+// Source generates pseudo-random keys: all tasks together have Count of them, and any range of them can be
+// generated again.
 type Source struct {
 	Count        int
 	Seed         uint64
@@ -28,7 +28,7 @@ var Distributions = []string{"uniform", "zipf", "few", "equal", "sorted", "rever
 // zipfMax is the greatest key of that distribution.
 const zipfMax = 1 << 20
 
-// key is a function that gives the i-th key.
+// key returns a function that returns the i-th key.
 func (s Source) key() (func(i int) uint64, error) {
 	random := func(i int) uint64 { return mix(s.Seed + uint64(i)*golden) }
 	switch s.Distribution {
@@ -48,7 +48,7 @@ func (s Source) key() (func(i int) uint64, error) {
 	return nil, fmt.Errorf("distribution %q; allowed: %s", s.Distribution, strings.Join(Distributions, ", "))
 }
 
-// Check tells what is wrong with a source.
+// Check returns what is wrong with a source.
 func (s Source) Check() error {
 	if s.Count < 0 {
 		return fmt.Errorf("%d keys; allowed: 0 or more", s.Count)
@@ -77,7 +77,7 @@ func (s Source) Load(ctx context.Context, i, n int) ([]uint64, error) {
 // golden is 2^64 divided by the golden ratio: its multiples are spread evenly.
 const golden = 0x9e3779b97f4a7c15
 
-// mix is the end of splitmix64: each bit of the result depends on all of x.
+// mix is the finalizer of splitmix64: each bit of the result depends on all of x.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -9,8 +9,8 @@ import (
 // Keys is the form of 64-bit keys.
 type Keys struct{}
 
-// Parallel sorts keys in this process, on as many processors. It is what a job of several processes is compared
-// with.
+// Parallel sorts keys in this process, on the given number of processors, as a baseline for a job of several
+// processes.
 func Parallel(all []uint64, workers int) []uint64 {
 	sorted, _ := Keys{}.sort(all, make([]uint64, len(all)), max(1, workers))
 	return sorted
@@ -66,7 +66,7 @@ func mergeTwo(workers int) func(dst, a, b []uint64) {
 	}
 }
 
-// each does something for each worker.
+// each calls a function for each worker.
 func each(workers int, do func(i int)) {
 	if workers == 1 {
 		do(0)
@@ -79,16 +79,18 @@ func each(workers int, do func(i int)) {
 	wg.Wait()
 }
 
-// share is how many of the n least of two runs are of the first, whose equal ones come first.
+// share returns how many of the n smallest keys of two runs are in the first. Of equal keys the first run's
+// come first.
 func share(a, b []uint64, n int) int {
 	least := max(0, n-len(b))
 	return least + sort.Search(min(n, len(a))-least, func(i int) bool { return b[n-least-i-1] < a[least+i] })
 }
 
-// mergeKeys merges two runs. Which one the next key comes from cannot be foretold: there is no branch for it.
+// mergeKeys merges two runs. It has no branch on which run the next key comes from, since that is
+// unpredictable.
 func mergeKeys(dst, a, b []uint64) {
 	for len(a) > 0 && len(b) > 0 {
-		n := min(len(a), len(b)) // keys, for which neither run can end
+		n := min(len(a), len(b)) // keys before a run can end
 		i, j := 0, 0
 		for k := range dst[:n] {
 			x, y := a[i], b[j]

@@ -2,8 +2,9 @@ package samplesort
 
 import "slices"
 
-// merged merges sorted runs, each two neighbours into one, until one is left. The runs stay as they are, unless they lie
-// in spare. The result is in room or spare, or is the only run; memory that is too short is made anew.
+// merged merges sorted runs, two neighbours at a time, until one is left. The runs stay as they are, unless
+// they lie in spare. The result is in room or spare, or is the only run; if room or spare is too short,
+// merged allocates.
 func merged[E any](runs [][]E, room, spare []E, two func(dst, a, b []E)) []E {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(run []E) bool { return len(run) == 0 })
 	total := 0
@@ -22,7 +23,7 @@ func merged[E any](runs [][]E, room, spare []E, two func(dst, a, b []E)) []E {
 				b = runs[i+1]
 			}
 			dst := room[at:][:len(runs[i])+len(b)]
-			two(dst, runs[i], b) // also a run that is alone: room is to be used again
+			two(dst, runs[i], b) // also a run without a partner: room is reused
 			runs[i/2] = dst
 			at += len(dst)
 		}

@@ -18,7 +18,7 @@ type Output struct {
 	published []string
 }
 
-// CheckOutput tells what is wrong with a directory for output: it is empty, or will be made.
+// CheckOutput returns an error unless a directory is fit for output: it is empty, or can be made.
 func CheckOutput(dir string) error {
 	err := onlyHas(dir, "")
 	if !errors.Is(err, os.ErrNotExist) {
@@ -28,7 +28,7 @@ func CheckOutput(dir string) error {
 	return err
 }
 
-// onlyHas finds that there is more in a directory than one name, if that.
+// onlyHas returns an error if a directory has another entry than the named one.
 func onlyHas(dir, name string) error {
 	names, err := os.ReadDir(dir)
 	for _, other := range names {
@@ -39,7 +39,8 @@ func onlyHas(dir, name string) error {
 	return err
 }
 
-// NewOutput makes the directory if there is none. Of several outputs to one directory at the same time, no more than one is made.
+// NewOutput makes the directory if there is none. Of several outputs to one directory at the same time, at
+// most one succeeds.
 func NewOutput(dir string) (o *Output, err error) {
 	if err := CheckOutput(dir); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func NewOutput(dir string) (o *Output, err error) {
 	if o.Stage, err = os.MkdirTemp(dir, ".coppice-sort-"); err != nil {
 		return nil, errors.Join(err, o.Discard())
 	}
-	if err := onlyHas(dir, filepath.Base(o.Stage)); err != nil { // since it was checked
+	if err := onlyHas(dir, filepath.Base(o.Stage)); err != nil { // another output may have come since the check
 		return nil, errors.Join(err, o.Discard())
 	}
 	return o, nil
@@ -71,7 +72,8 @@ func WritePart(stage string, t *coppice.Task, part []byte) error {
 
 func partName(task int) string { return fmt.Sprintf("part-%05d", task) }
 
-// Publish moves the parts of n tasks, of so many bytes together, to where they belong. If it fails, none is there.
+// Publish moves the parts of n tasks, with the given total size, to their final names. If it fails, none is
+// there.
 func (o *Output) Publish(n int, bytes int64) (err error) {
 	defer func() {
 		if err != nil {
@@ -98,7 +100,7 @@ func (o *Output) Publish(n int, bytes int64) (err error) {
 	return os.RemoveAll(o.Stage)
 }
 
-// move moves a file to a name that nothing has, or gives it that name, too.
+// move moves a file to an unused name, or links it there.
 func move(from, to string) error {
 	if err := os.Link(from, to); err == nil || errors.Is(err, os.ErrExist) {
 		return err
@@ -109,7 +111,7 @@ func move(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// Discard removes what has been written, and the directory if it was made and others have put nothing there.
+// Discard removes what has been written, and the directory if NewOutput made it and it has no other entries.
 func (o *Output) Discard() error {
 	var err error
 	for _, part := range o.published {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// sortable is what radix sorts: keys, or something that begins with one.
+// sortable is what radix sorts: keys, or structs that begin with one.
 type sortable interface{ uint64 | entry }
 
 // entry stands for a record.
@@ -14,19 +14,19 @@ type entry struct {
 	at     uint64 // where it is
 }
 
-// digits are the key. A method would be called for each element.
+// digits returns the key. A method would cost a call for each element.
 func digits[E sortable](e *E) uint64 { return *(*uint64)(unsafe.Pointer(e)) }
 
 const (
-	digitBits = 11 // at most: so many places to write to at once still are fast
+	digitBits = 11 // at most: that many places to write to at once are still fast
 	few       = 24 // elements that are sorted by insertion
 )
 
-// radix sorts a by its keys; equal ones stay in their order. It uses room, which is as long at least, and leaves the result there
-// if there is set.
+// radix sorts a by its keys; equal keys stay in their order. It uses room, which must be at least as long,
+// and leaves the result there if there is set.
 //
-// It goes from the highest digit down, which makes stretches that fit into the cache after one pass, and takes
-// digits from the highest bit on in which the keys of a stretch differ: no pass is for nothing.
+// It goes from the highest digit down, which makes stretches that fit into the cache after one pass, and
+// takes digits from the highest bit on in which the keys of a stretch differ, so that no pass is wasted.
 func radix[E sortable](a, room []E, there bool) {
 	room = room[:len(a)]
 	differ := uint64(0)
@@ -44,7 +44,7 @@ func radix[E sortable](a, room []E, there bool) {
 		}
 		return
 	}
-	width := min(digitBits, bits.Len(uint(len(a)))-3) // about six elements to a digit, of all that are left
+	width := min(digitBits, bits.Len(uint(len(a)))-3) // about six elements to a digit, among all that are left
 	shift := max(bits.Len64(differ)-width, 0)
 	mask := uint64(1)<<width - 1
 	var counts [1 << digitBits]int

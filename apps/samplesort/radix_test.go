@@ -54,8 +54,8 @@ func FuzzRadixAndMerge(f *testing.F) {
 	})
 }
 
-// BenchmarkSort is Parallel on one processor and on two, beside others: slices.Sort, the same on two processors, and
-// a radix sort that divides the keys between processors at once and needs no merging.
+// BenchmarkSort measures Parallel on one processor and on two, beside slices.Sort, slices.Sort on two
+// processors, and a radix sort that first divides the keys between processors and needs no merging.
 func BenchmarkSort(b *testing.B) {
 	const n = 1 << 22
 	all, err := Source{n, 1, "uniform"}.Load(b.Context(), 0, 1)

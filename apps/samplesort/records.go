@@ -13,7 +13,7 @@ type Layout struct{ Size, Key int }
 // sizeMax is the longest record.
 const sizeMax = 1 << 20
 
-// Check tells what is wrong with a layout.
+// Check returns what is wrong with a layout.
 func (l Layout) Check() error {
 	switch {
 	case l.Size < 1 || l.Size > sizeMax:
@@ -44,7 +44,7 @@ func (l Layout) sum(all []byte) (sum uint64) {
 	return sum
 }
 
-// hash is a number that hardly other bytes have.
+// hash returns a number that is practically unique to the bytes.
 func hash(record []byte) uint64 {
 	h := uint64(golden)
 	for len(record) >= 8 {
@@ -57,7 +57,8 @@ func hash(record []byte) uint64 {
 	return h
 }
 
-// sort sorts entries, and then moves each record: there, and back, since room may have more place for what is to come.
+// sort sorts entries, and then moves each record to room and back, since room may have more capacity, for
+// what comes later.
 func (l Layout) sort(run, room []byte, _ int) (sorted, left []byte) {
 	runs := [][]byte{run}
 	order := l.entries(run, 0)
@@ -83,10 +84,10 @@ func (l Layout) merge(runs [][]byte, room []byte, _ int) []byte {
 	return l.collect(room[:0], runs, order)
 }
 
-// runShift divides an entry's place: the run, and which of its records.
+// runShift splits an entry's place into the run and the record in it.
 const runShift = 40
 
-// entries stand for the records of a run, the i-th.
+// entries returns the entries of the i-th run's records.
 func (l Layout) entries(run []byte, i int) []entry {
 	all := make([]entry, len(run)/l.Size)
 	var key [8]byte
@@ -97,15 +98,15 @@ func (l Layout) entries(run []byte, i int) []entry {
 	return all
 }
 
-// record is what an entry stands for.
+// record returns the record of an entry.
 func (l Layout) record(runs [][]byte, e entry) []byte {
 	return runs[e.at>>runShift][int(e.at&(1<<runShift-1))*l.Size:][:l.Size]
 }
 
-// rest is what its prefix does not have of a key.
+// rest returns the part of a key beyond its prefix.
 func (l Layout) rest(runs [][]byte, e entry) []byte { return l.record(runs, e)[min(8, l.Key):l.Key] }
 
-// collect appends records in an order.
+// collect appends records in the order of their entries.
 func (l Layout) collect(dst []byte, runs [][]byte, order []entry) []byte {
 	dst = slices.Grow(dst, len(order)*l.Size)
 	for _, e := range order {
@@ -125,7 +126,7 @@ func (l Layout) mergeTwo(runs [][]byte, dst, a, b []entry) {
 	}
 }
 
-// before tells whether the key of one entry is less than that of another.
+// before reports whether the key of one entry is less than that of another.
 func (l Layout) before(runs [][]byte, a, b entry) bool {
 	if a.prefix != b.prefix {
 		return a.prefix < b.prefix

@@ -1,11 +1,12 @@
-// Package samplesort sorts keys and records that are spread over the tasks of a job, by sample sort as in section 3.7 of
-// Stengler's thesis. It uses the public API of package coppice only, and has no code for failures: what a task that is
-// run again had to sort is generated, or read, again.
+// Package samplesort sorts keys and records that are spread over the tasks of a job, by sample sort as in
+// section 3.7 of Stengler's thesis. It uses only the public API of package coppice, and has no code for
+// failures: a task that is run again generates or reads its input again.
 //
-// All elements differ: those of equal keys count by the task that had them, then by their place there. So many equal
-// keys are divided between tasks like any others, and records of equal keys stay in their order. Each
-// task sorts what it has and tells every n/s-th of it, s = [Samples]; task 0 finds the greatest element of each part
-// among these. With N elements in all, at most m of them at one task, no part has more than
+// No two elements are equal: elements of equal keys are ordered by the task that had them, then by their
+// place there. So many equal keys are divided between tasks like any others, and records of equal keys stay
+// in their order. Each task sorts what it has and sends every n/s-th element of it to task 0, s = [Samples];
+// task 0 finds the greatest element of each part among these. With N elements in all, at most m of them at
+// one task, no part has more than
 //
 //	⌈N/p⌉ + ⌊(N+m)/s⌋
 //
@@ -23,49 +24,51 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// Form is how elements lie in slices of E, and how they are ordered: [Keys] or a [Layout].
+// Form is the layout of elements in slices of E, and their order: [Keys] or a [Layout].
 type Form[E any] interface {
-	// width is how many E an element has.
+	// width returns the number of E per element.
 	width() int
-	// sort sorts a run, and may use room, which is as long at least. It returns the sorted run and the memory that is left.
+	// sort sorts a run. It may use room, which is at least as long. It returns the sorted run and the
+	// other memory.
 	sort(run, room []E, workers int) (sorted, left []E)
 	// merge merges sorted runs, which stay as they are, into room if that is enough. Of equal keys the
 	// first run's come first.
 	merge(runs [][]E, room []E, workers int) []E
-	// key is the key of an element, in bytes that are ordered as the keys are.
+	// key returns the key of an element, as bytes in the order of keys.
 	key(element []E) []byte
-	// disorder is the first element whose key is less than that before it; 0: none.
+	// disorder returns the first element whose key is less than the one before it, or 0 if there is none.
 	disorder(part []E) int
-	// sum adds up a hash of each element: the same in every order.
+	// sum adds up a hash of each element, which does not depend on their order.
 	sum(all []E) uint64
 }
 
-// samples are what a task tells of its elements: the last one of each of several stretches, which are as long as each
-// other.
+// samples is what a task tells task 0 of its elements: the last one of each of several stretches of equal
+// length.
 type samples struct {
 	Count int // of all elements
 	Keys  [][]byte
 }
 
-// splitter is the last element of a part.
+// splitter identifies the last element of a part.
 type splitter struct {
 	Key   []byte
-	Task  int // that had it; -1: the part and those before it are empty
-	Index int // there, when sorted
+	Task  int // the task that had it; -1: the part and those before it are empty
+	Index int // its place there, when sorted
 }
 
-// Samples is how many elements a task tells of, in a job of p tasks.
+// Samples returns how many elements a task samples, in a job of p tasks.
 func Samples(p int) int { return max(256, 8*p) }
 
-// Bound is the greatest number of elements that a part can have, of n in all, where no task had more than m.
+// Bound returns the greatest number of elements that a part can have, of n in all, if no task had more than
+// m.
 func Bound(n, m, p int) int { return (n+p-1)/p + (n+m)/Samples(p) }
 
-// Sort sorts the elements of all tasks, and returns those of the task's part. What it is given belongs to the job from
-// now on, as does the result: it may be read.
+// Sort sorts the elements of all tasks, and returns those of the task's part. mine and the result belong to
+// the job from now on: the caller may only read the result.
 func Sort[E any](ctx context.Context, t *coppice.Task, f Form[E], mine []E) ([]E, error) {
 	workers := max(1, runtime.GOMAXPROCS(0)/t.Size()) // as if all tasks were on this host
 	n := len(mine)/f.width() + 1
-	most := Bound(t.Size()*n, n, t.Size()) // of the part, if all tasks have as many elements
+	most := Bound(t.Size()*n, n, t.Size()) // the largest part, if all tasks have as many elements
 	mine, room := f.sort(mine, make([]E, len(mine), most*f.width()), workers)
 	told, err := coppice.Gather(ctx, t, sample(f, mine, Samples(t.Size())))
 	if err != nil {
@@ -76,7 +79,7 @@ func Sort[E any](ctx context.Context, t *coppice.Task, f Form[E], mine []E) ([]E
 		return nil, err
 	}
 	parts := divide(f, mine, ends, t.Rank())
-	own := parts[t.Rank()] // stays where it is
+	own := parts[t.Rank()] // is not sent
 	parts[t.Rank()] = nil
 	runs, err := coppice.AllToAll(ctx, t, parts, coppice.Shared())
 	if err != nil {
@@ -86,7 +89,7 @@ func Sort[E any](ctx context.Context, t *coppice.Task, f Form[E], mine []E) ([]E
 	return f.merge(runs, room, workers), nil
 }
 
-// stretch is where the i-th of s stretches of n elements ends.
+// stretch returns where the i-th of s stretches of n elements ends.
 func stretch(i, s, n int) int { return (i + 1) * n / s }
 
 // sample takes s elements, or all if there are fewer.
@@ -101,8 +104,8 @@ func sample[E any](f Form[E], sorted []E, s int) samples {
 	return told
 }
 
-// choose finds the last elements of all parts but the last. Each sample stands for its stretch, so for each one
-// it is known how many elements are not above it, but for less than a stretch of each task.
+// choose finds the last elements of all parts but the last. Each sample stands for its stretch, so the number
+// of elements up to it is known, except for less than one stretch of each task.
 func choose(told []samples) []splitter {
 	type weighted struct {
 		splitter
@@ -146,7 +149,7 @@ func divide[E any](f Form[E], sorted []E, ends []splitter, task int) [][]E {
 	return append(parts, sorted[at:])
 }
 
-// place is how many elements of a sorted run of a task do not come after a splitter.
+// place returns how many elements of a task's sorted run do not come after a splitter.
 func place[E any](f Form[E], sorted []E, end splitter, task int) int {
 	switch {
 	case end.Task < 0:

@@ -14,17 +14,17 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// origin is where a task has its elements from.
+// origin loads a task's elements.
 type origin[E any] interface {
 	Load(ctx context.Context, i, n int) ([]E, error)
 }
 
-// uneven are elements that tasks have by hand.
+// uneven is elements that a test assigns to tasks.
 type uneven[E any] [][]E
 
 func (u uneven[E]) Load(_ context.Context, i, _ int) ([]E, error) { return slices.Clone(u[i]), nil }
 
-// counted counts how often tasks were run.
+// counted counts how often tasks ran.
 type counted struct {
 	Source
 	loads atomic.Int32
@@ -35,7 +35,7 @@ func (c *counted) Load(ctx context.Context, i, n int) ([]uint64, error) {
 	return c.Source.Load(ctx, i, n)
 }
 
-// parts sorts in a job, and returns the parts and what task 0 found of them.
+// parts sorts in a job, and returns the parts and what task 0 found in them.
 func parts[E any](t *testing.T, job coppice.Job, f Form[E], from origin[E]) ([][]E, Sorted) {
 	t.Helper()
 	var mu sync.Mutex
@@ -69,7 +69,7 @@ func parts[E any](t *testing.T, job coppice.Job, f Form[E], from origin[E]) ([][
 	return all, sorted
 }
 
-// wantKeys compares parts with what slices.Sort makes of the input, and with the bound.
+// wantKeys compares parts with the input sorted by slices.Sort, and with the bound.
 func wantKeys(t *testing.T, name string, got [][]uint64, sorted Sorted, from origin[uint64], p int) {
 	t.Helper()
 	var want []uint64
@@ -119,8 +119,8 @@ func TestTasksMayHaveAnyNumberOfKeys(t *testing.T) {
 	}
 }
 
-// TestEqualKeysAreDivided: the parts of equal keys are nearly as large as each other, which splitters by keys alone
-// cannot do.
+// TestEqualKeysAreDivided: parts of equal keys are of nearly equal size, which splitters by keys alone cannot
+// achieve.
 func TestEqualKeysAreDivided(t *testing.T) {
 	got, sorted := parts(t, coppice.Job{Local: 4}, Keys{}, Source{40000, 1, "equal"})
 	if sorted.Smallest < 9000 || len(got[0]) < 9000 {
@@ -128,7 +128,7 @@ func TestEqualKeysAreDivided(t *testing.T) {
 	}
 }
 
-// gensort are records of 100 bytes: a key of 10, then which one it is.
+// gensort returns records of 100 bytes: a key of 10, then the record's number.
 func gensort(rng *rand.Rand, n, different int) []byte {
 	var all []byte
 	for i := range n {
@@ -158,10 +158,10 @@ func TestRecordsOfEqualKeysStayInOrder(t *testing.T) {
 	}
 }
 
-// phases are the operations of a sort that is verified, in order.
+// phases are the operations of a verified sort, in order.
 var phases = []string{"gather#1", "broadcast#1", "alltoall#1", "gather#2"}
 
-// TestEveryDeathIsSurvived: each victim in turn, in every phase.
+// TestEveryDeathIsSurvived crashes each process in turn, in every phase.
 func TestEveryDeathIsSurvived(t *testing.T) {
 	s := Source{2000, 5, "zipf"}
 	for p := 2; p <= 5; p++ {
@@ -181,8 +181,8 @@ func TestEveryDeathIsSurvived(t *testing.T) {
 	}
 }
 
-// TestMostDeathsAreSurvived: two victims, and all but one, in random phases; parts that are large enough
-// to be lent, too.
+// TestMostDeathsAreSurvived crashes two processes, and all but one, in random phases; some parts are large
+// enough to be lent.
 func TestMostDeathsAreSurvived(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))

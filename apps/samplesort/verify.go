@@ -8,32 +8,33 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// Tally is how many elements there are, and the sum of their hashes: the same in every order.
+// Tally is the number of elements and the sum of their hashes, which do not depend on their order.
 type Tally struct {
 	Count int
 	Sum   uint64
 }
 
-// Sorted is what task 0 knows of the parts, when they have been verified.
+// Sorted is what task 0 knows about the parts after they have been verified.
 type Sorted struct {
 	Tally
 	Largest, Smallest int // number of elements of a part
 }
 
-// Count is the tally of elements.
+// Count returns the tally of elements.
 func Count[E any](f Form[E], all []E) Tally {
 	return Tally{len(all) / f.width(), f.sum(all)}
 }
 
-// summary is what task 0 is told of a part.
+// summary describes a part to task 0.
 type summary struct {
 	Before, After Tally
 	First, Last   []byte // keys
-	Disorder      int    // the first element whose key is less than that before; 0: none
+	Disorder      int    // the first element whose key is less than the one before; 0: none
 }
 
-// Verify tells, at task 0, whether the parts of all tasks are in order and have the elements that there were before, by
-// their tally; before is that of the task's. Task 0 fails if they have not.
+// Verify checks at task 0 whether the parts of all tasks are in order and have the same elements as before,
+// by their tally. before is the tally of this task's elements before sorting. Verify returns an error at task
+// 0 if the check fails.
 func Verify[E any](ctx context.Context, t *coppice.Task, f Form[E], before Tally, part []E) (Sorted, error) {
 	all, err := coppice.Gather(ctx, t, summarize(f, before, part))
 	if err != nil || t.Rank() != 0 {

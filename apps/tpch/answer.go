@@ -13,10 +13,10 @@ import (
 // Answer is a table of results, in the order that the query asks for.
 type Answer struct {
 	Columns []string
-	Rows    [][]any // keys and counts are whole numbers, all else is text
+	Rows    [][]any // keys and counts are whole numbers, other values are text
 }
 
-// CSV is the answer as comma-separated values, with a line for the names of its columns.
+// CSV returns the answer as comma-separated values, with a line for the names of its columns.
 func (a Answer) CSV() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, strings.Join(a.Columns, ","))
@@ -33,14 +33,14 @@ func (a Answer) CSV() string {
 //go:embed testdata/q*.csv
 var published embed.FS
 
-// Official is the official answer to a query with its usual parameters, as comma-separated values, where it
-// is at hand.
+// Official returns the official answer to a query with its usual parameters, as comma-separated values, if
+// this package has it.
 func Official(query int, scale float64) (csv string, ok bool) {
 	b, err := published.ReadFile(fmt.Sprintf("testdata/q%d_sf%g.csv", query, scale))
 	return string(b), err == nil
 }
 
-// decimals writes a number of units of which 10^places make one.
+// decimals formats n units of 10^−places each.
 func decimals(n int64, places int) string {
 	sign := ""
 	if n < 0 {
@@ -51,7 +51,7 @@ func decimals(n int64, places int) string {
 	return sign + digits[:at] + "." + digits[at:]
 }
 
-// keySet is a set of keys from 1 on.
+// keySet is a set of keys, which start at 1.
 type keySet []uint64
 
 func newKeySet(largest int64) keySet { return make(keySet, largest/64+1) }
@@ -66,11 +66,12 @@ func (s keySet) has(key int32) bool { return s[key/64]>>(key%64)&1 == 1 }
 
 // Query is a query with its parameters.
 type Query interface {
-	// Columns are those that it needs.
+	// Columns returns the columns that the query needs.
 	Columns() dbgen.Column
-	// Ask answers the query at task 0; elsewhere the answer is empty. The options are for all operations.
+	// Ask answers the query at task 0; at other tasks the answer is empty. It passes the options to all
+	// operations.
 	Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error)
 }
 
-// Steps receives the name of what the task does next.
+// Steps is called with the name of each step before the task takes it.
 type Steps func(step string)

@@ -12,11 +12,11 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// damages are done to the lines of a file, of which each has an end.
+// damages change the lines of a file, each of which ends with a newline.
 var damages = []struct {
 	name string
 	do   func(lines []string) []string
-	// In lineitem: what query 1, which takes lines in any order and reads nothing else, cannot see.
+	// In lineitem: query 1 cannot see it, since it takes lines in any order and reads nothing else.
 	unseen bool
 }{
 	{"the last line without an end", func(l []string) []string {
@@ -59,7 +59,8 @@ var damages = []struct {
 	{"a mark of the order of bytes", func(l []string) []string { return change(l, 0, func(s string) string { return "\ufeff" + s }) }, false},
 }
 
-// middle is a line in the middle, which is not the last of an order with several: that one is missed by nobody.
+// middle returns a line in the middle, which is not the last of an order with several: no check would miss
+// that one.
 func middle(lines []string) int {
 	i := len(lines) / 2
 	for key, _, _ := strings.Cut(lines[i], "|"); i > 0 && strings.HasPrefix(lines[i-1], key+"|"); {
@@ -77,12 +78,12 @@ func change(lines []string, i int, to func(string) string) []string {
 	return lines
 }
 
-// withKey has a line begin with another key.
+// withKey returns a function that replaces a line's key.
 func withKey(key string) func(string) string {
 	return func(s string) string { return key + s[strings.IndexByte(s, '|'):] }
 }
 
-// ask answers a query from files, or returns what is said to be wrong with them, and by whom.
+// ask answers a query from files, or returns the error that reports damage.
 func ask(t *testing.T, dir string, q Query, n int) (csv string, wrong error) {
 	t.Helper()
 	f, err := OpenFiles(dir, q.Columns())
@@ -116,8 +117,8 @@ func ask(t *testing.T, dir string, q Query, n int) (csv string, wrong error) {
 	return csv, wrong
 }
 
-// TestDamagedFilesGiveNoAnswer: what is wrong with any file is said in one line, with its name, for every query that reads it. What cannot
-// be seen is said above.
+// TestDamagedFilesGiveNoAnswer: damage in any file is reported in one line, with the file's name, for every
+// query that reads it. damages says what cannot be seen.
 func TestDamagedFilesGiveNoAnswer(t *testing.T) {
 	tables, err := Generated(0.0004).Load(t.Context(), 0, 1, allColumns)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 )
 
 // Files is the source that reads tables from files of a directory: customer.tbl, orders.tbl, lineitem.tbl and
-// supplier.tbl as the official generator writes them, or customer.parquet and so on. Each table is in the order of its
-// key, lines in that of their orders: a part is found without reading the others, and each part sees to it
-// that this is so, up to the first row of the next one.
+// supplier.tbl as the official generator writes them, or customer.parquet and so on. Each table must be
+// sorted by its key, and lines by their orders: so a part is found without reading the others, and loading a
+// part checks the order up to the first row of the next part.
 type Files struct {
-	Mark string // of names, sizes and times of change: another one if any of them is another
+	Mark string // changes if the name, the size or the modification time of any file changes
 
 	dir     string
 	columns dbgen.Column // that may be loaded
@@ -32,21 +32,22 @@ type Files struct {
 type tableFile interface {
 	Name() string
 	end() int64
-	// rows is how many there are, about.
+	// rows returns the approximate number of rows.
 	rows() (int64, error)
-	// begin is the first place from at on where a row begins, or the end.
+	// begin returns the first place from at on where a row begins, or the end.
 	begin(at int64) (int64, error)
-	// last is where the last row begins. There is one.
+	// last returns where the last row begins. The table must not be empty.
 	last() (int64, error)
-	// read has the columns, which are in order, take their values in the rows that begin from lo up to hi. A row begins at lo.
+	// read passes to each column, which are in order, its values in the rows that begin from lo up to hi.
+	// A row begins at lo.
 	read(ctx context.Context, lo, hi int64, columns []column) error
 	Close() error
 }
 
-// openParquet reads a file of Parquet, in programs that are built to do that: parquet.go.
+// openParquet reads a file of Parquet, in programs built with the tag parquet: parquet.go.
 var openParquet func(f *os.File, size int64) (tableFile, error)
 
-// tables in files: the fields of a row, and columns for which a table is needed.
+// tableFiles lists the tables in files: the fields of a row, and the columns for which a table is needed.
 var tableFiles = []struct {
 	name   string
 	fields int
@@ -64,7 +65,8 @@ const (
 	lineColumns  = dbgen.Quantity | dbgen.Price | dbgen.Discount | dbgen.Tax | dbgen.Returned | dbgen.Status | dbgen.Shipped | dbgen.Supplier
 )
 
-// OpenFiles opens the files of a directory that have some columns, and checks the first and the last row of each.
+// OpenFiles opens the files of a directory that have the given columns, and checks the first and the last row
+// of each.
 func OpenFiles(dir string, columns dbgen.Column) (*Files, error) {
 	if missing := columns &^ (dbgen.Segment | dbgen.Nation | orderColumns | lineColumns); missing != 0 {
 		return nil, fmt.Errorf("columns %#x are not read from files", missing)

@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
-// column is a column of a file, and who takes its values, row by row. Every value is a whole number: of
-// units, hundredths or days, or the number of a word.
+// column is a column of a file, with the function that takes its values, row by row. Every value is a whole
+// number: of units, hundredths or days, or the number of a word.
 type column struct {
 	is    dbgen.Column // 0: a key
 	name  string
@@ -20,31 +20,31 @@ type column struct {
 	take func(v int64) error
 }
 
-// to is the column with another taker.
+// to returns the column with another function to take its values.
 func (c column) to(take func(v int64) error) column {
 	c.take = take
 	return c
 }
 
-// kind is which values are allowed.
+// kind describes the allowed values.
 type kind struct {
 	words       []string // one of these, or
 	day         bool     // a day, or
-	places      int      // a number with so many decimals,
+	places      int      // a number with this many decimals,
 	least, most int64    // in this range, in units of the last decimal,
-	table       string   // of which the last key is most
+	table       string   // whose last key is most
 }
 
 // upTo allows keys from 1 on.
 func upTo(most int64) kind { return kind{least: 1, most: most} }
 
-// keyOf allows those of a table.
+// keyOf allows the keys of a table.
 func keyOf(table string, last int64) kind { return kind{least: 1, most: last, table: table} }
 
 // nation is a key of table nation.
 var nation = kind{most: int64(len(dbgen.Nations)) - 1}
 
-// allowed says which values are.
+// allowed describes the allowed values.
 func (k *kind) allowed() string {
 	switch {
 	case k.words != nil:
@@ -59,7 +59,7 @@ func (k *kind) allowed() string {
 	return fmt.Sprintf("%s to %s", decimals(k.least, k.places), decimals(k.most, k.places))
 }
 
-// refuse says what is wrong with a value.
+// refuse returns an error that says what is wrong with a value.
 func (c *column) refuse(value string) error {
 	const shown = 40
 	if len(value) > shown {
@@ -72,7 +72,7 @@ func (c *column) refuse(value string) error {
 	return err
 }
 
-// beyondError is about a key that is none of another table.
+// beyondError reports a key beyond the last key of another table.
 type beyondError struct{ error }
 
 // text takes a value as text.
@@ -96,15 +96,15 @@ func (k *kind) parse(field []byte) (v int64, ok bool) {
 	return v, ok && k.least <= v && v <= k.most
 }
 
-// word is the number of a word.
+// word returns the number of a word.
 func (k *kind) word(field []byte) (int64, bool) {
 	i := slices.IndexFunc(k.words, func(w string) bool { return string(field) == w })
 	return int64(i), i >= 0
 }
 
-// parseNumber reads a number that is not negative, exactly: decimals beyond those that are kept must be zeros.
+// parseNumber reads a non-negative number, exactly: decimals beyond the given places must be zeros.
 func parseNumber(field []byte, places int) (v int64, ok bool) {
-	digits, after := 0, -1 // after the point, if there was one
+	digits, after := 0, -1 // digits after the point; -1: no point yet
 	for _, c := range field {
 		switch {
 		case c == '.' && after < 0 && digits > 0:
@@ -133,7 +133,7 @@ func parseNumber(field []byte, places int) (v int64, ok bool) {
 	return rescale(v, min(max(after, 0), places), places)
 }
 
-// rescale turns a number with some decimals into one with others, if that is exact.
+// rescale converts a number to another number of decimals, if that is exact.
 func rescale(v int64, from, to int) (int64, bool) {
 	for ; from < to; from++ {
 		if v > math.MaxInt64/10 || v < math.MinInt64/10 {
@@ -150,7 +150,8 @@ func rescale(v int64, from, to int) (int64, bool) {
 	return v, true
 }
 
-// months are the days on which months begin, from January 1992 on, and at last the first day that is not known.
+// months are the days on which months begin, from January 1992 on, and finally the first day that is not
+// known.
 var months = func() (days [7*12 + 1]int64) {
 	first := time.Date(1992, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range days {
@@ -159,7 +160,7 @@ var months = func() (days [7*12 + 1]int64) {
 	return days
 }()
 
-// parseDay reads a day such as 1995-03-15. It is dbgen.ParseDate for millions of lines.
+// parseDay reads a day such as 1995-03-15. It is dbgen.ParseDate, fast enough for millions of lines.
 func parseDay(field []byte) (int64, bool) {
 	if len(field) != len("1995-03-15") || field[4] != '-' || field[7] != '-' {
 		return 0, false

@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
-// FuzzLine compares what is read of a line of lineitem with what a simple reader makes of it.
+// FuzzLine compares what takeLine reads of a line of lineitem with the result of a simple reader.
 func FuzzLine(f *testing.F) {
 	f.Add(strings.TrimSuffix(line(7, 1), "\n"))
 	f.Add("1|||||0.5|1|1.000|R|F|1998-12-31||||||")
@@ -55,7 +55,7 @@ func simpleLine(text string, columns []column) (values []int64, ok bool) {
 	return values, true
 }
 
-// simpleNumber reads a number with decimals; −1: it is none, or has more of them.
+// simpleNumber reads a number with decimals; −1: it is no number, or has more decimals.
 func simpleNumber(field string, places int) int64 {
 	whole, after, point := strings.Cut(field, ".")
 	if whole == "" || point && after == "" || strings.Trim(whole+after, "0123456789") != "" {

@@ -30,8 +30,8 @@ func (f *Files) Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tabl
 	return t, nil
 }
 
-// cause is what is wrong with customers or suppliers, if something refers to one beyond the last: whose key may not be the
-// greatest.
+// cause returns what is wrong with customers or suppliers, if a row refers to a key beyond the last one: the
+// last key may not be the greatest.
 func (f *Files) cause(ctx context.Context, found error) error {
 	if !errors.As(found, new(beyondError)) {
 		return found
@@ -67,7 +67,7 @@ func (f *Files) load(ctx context.Context, t *Tables, i, n int) error {
 	return f.loadLinesOf(ctx, t, lo, hi, n)
 }
 
-// span is where part i of n of a file begins and ends.
+// span returns where part i of n of a file begins and ends.
 func span(file tableFile, i, n int) (lo, hi int64, err error) {
 	lo, hi = dbgen.Part(file.end(), i, n)
 	if lo, err = file.begin(lo); err == nil {
@@ -76,7 +76,8 @@ func span(file tableFile, i, n int) (lo, hi int64, err error) {
 	return lo, hi, err
 }
 
-// readPart reads part i of n of a table, if it is needed, and checks that its keys ascend, up to that of the next part.
+// readPart reads part i of n of a table, if it is needed, and checks that its keys ascend, up to the first
+// key of the next part.
 func readPart(ctx context.Context, file tableFile, i, n int, key column, columns []column) (lo, hi int64, err error) {
 	if file == nil {
 		return 0, 0, nil
@@ -104,7 +105,7 @@ func readPart(ctx context.Context, file tableFile, i, n int, key column, columns
 	return lo, hi, err
 }
 
-// loadLines reads part i of n of the lines, whichever order they are of.
+// loadLines reads part i of n of the lines, whatever orders they belong to.
 func (f *Files) loadLines(ctx context.Context, t *Tables, i, n int) error {
 	if f.lines == nil {
 		return nil
@@ -113,15 +114,16 @@ func (f *Files) loadLines(ctx context.Context, t *Tables, i, n int) error {
 	if err != nil {
 		return err
 	}
-	key := lineKey.to(func(int64) error { return nil }) // nobody needs it, but it must be one
+	key := lineKey.to(func(int64) error { return nil }) // no query needs it, but it must be a key
 	return f.lines.read(ctx, lo, hi, append([]column{key}, t.Lines.columns(f.columns, f.bounds, n)...))
 }
 
-// sortedLines is which order lines have.
+// sortedLines describes the order that lines must have.
 const sortedLines = "rows sorted by l_orderkey"
 
-// loadLinesOf reads the lines of the orders that are in a range of their file. The ranges of lines of all parts cover the
-// file, and each line must be of an order of its part: so no line is lost, even if the file is not sorted.
+// loadLinesOf reads the lines of the orders in a range of their file. The ranges of lines of all parts cover
+// the file, and each line must belong to an order of its part: so no line is lost, even if the file is not
+// sorted.
 func (f *Files) loadLinesOf(ctx context.Context, t *Tables, lo, hi int64, n int) error {
 	lo, err := f.firstLine(ctx, lo)
 	if err != nil {
@@ -134,7 +136,7 @@ func (f *Files) loadLinesOf(ctx context.Context, t *Tables, lo, hi int64, n int)
 		return fmt.Errorf("%s: an order's lines are before those of an order with a smaller key; allowed: %s", f.lines.Name(), sortedLines)
 	}
 	o := &t.Orders
-	o.Lines = []int32{0} // the last is the begin of the order that the next line may be of
+	o.Lines = []int32{0} // the last element is the begin of the next line's order
 	last, lines := int64(0), int32(0)
 	var numbers lineNumbers
 	key := lineKey.to(func(v int64) error {
@@ -158,7 +160,7 @@ func (f *Files) loadLinesOf(ctx context.Context, t *Tables, lo, hi int64, n int)
 		return nil
 	})
 	columns := append([]column{key}, t.Lines.columns(f.columns, f.bounds, n)...)
-	if _, ok := f.lines.(*textFile); ok { // Parquet has a number of rows, and not all columns
+	if _, ok := f.lines.(*textFile); ok { // Parquet files have a number of rows, and not all columns
 		columns = slices.Insert(columns, slices.IndexFunc(columns, func(c column) bool { return c.field > lineNumber.field }), lineNumber.to(numbers.take))
 	}
 	if err := f.lines.read(ctx, lo, hi, columns); err != nil {
@@ -178,10 +180,10 @@ func (f *Files) loadLinesOf(ctx context.Context, t *Tables, lo, hi int64, n int)
 	return nil
 }
 
-// lineNumber tells the lines of an order apart.
+// lineNumber distinguishes the lines of an order.
 var lineNumber = column{name: "l_linenumber", field: 3, kind: upTo(7)}
 
-// lineNumbers are those of an order so far, as bits.
+// lineNumbers are the line numbers of an order so far, as bits.
 type lineNumbers uint8
 
 func (s *lineNumbers) take(v int64) error {
@@ -193,7 +195,7 @@ func (s *lineNumbers) take(v int64) error {
 	return nil
 }
 
-// end finds that a line of the order is missing, unless it is the last, and forgets them.
+// end returns an error if a line of the order, other than its last, is missing. It then forgets the lines.
 func (s *lineNumbers) end(order int64) error {
 	all := *s | 1
 	*s = 0
@@ -203,7 +205,7 @@ func (s *lineNumbers) end(order int64) error {
 	return nil
 }
 
-// firstLine is where the lines of the orders begin that begin at a place of theirs.
+// firstLine returns where the lines begin of the orders from the given place of their file on.
 func (f *Files) firstLine(ctx context.Context, order int64) (int64, error) {
 	switch order {
 	case 0:
@@ -215,7 +217,7 @@ func (f *Files) firstLine(ctx context.Context, order int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Rows that begin before lo have a smaller key, those from hi on have not.
+	// Rows that begin before lo have a smaller key, those from hi on do not.
 	lo, hi := int64(0), f.lines.end()
 	for lo < hi {
 		middle := lo + (hi-lo)/2
@@ -240,13 +242,13 @@ func (f *Files) firstLine(ctx context.Context, order int64) (int64, error) {
 	return f.lines.begin(lo)
 }
 
-// keyAt is the key of the row that begins at a place.
+// keyAt returns the key of the row that begins at a place.
 func keyAt(ctx context.Context, file tableFile, at int64, key column) (v int64, err error) {
 	err = file.read(ctx, at, at+1, []column{key.to(func(k int64) error { v = k; return nil })})
 	return v, err
 }
 
-// appendTo takes values into a column of a table.
+// appendTo returns a function that appends values to a column of a table.
 func appendTo[E uint8 | int32 | int64 | dbgen.Date](column *[]E) func(int64) error {
 	return func(v int64) error {
 		*column = append(*column, E(v))
@@ -254,12 +256,12 @@ func appendTo[E uint8 | int32 | int64 | dbgen.Date](column *[]E) func(int64) err
 	}
 }
 
-// only leaves out columns that are not wanted.
+// only removes columns that are not wanted.
 func only(want dbgen.Column, columns []column) []column {
 	return slices.DeleteFunc(columns, func(c column) bool { return c.is&want == 0 })
 }
 
-// columns are those of the file that are wanted, without the key.
+// columns returns the wanted columns of the file, without the key.
 func (c *CustomerTable) columns(want dbgen.Column) []column {
 	return only(want, []column{
 		{dbgen.Nation, "c_nationkey", 3, nation, appendTo(&c.Nations)},
@@ -267,12 +269,12 @@ func (c *CustomerTable) columns(want dbgen.Column) []column {
 	})
 }
 
-// columns are those of the file, without the key.
+// columns returns the columns of the file, without the key.
 func (s *SupplierTable) columns() []column {
 	return []column{{dbgen.Nation, "s_nationkey", 3, nation, appendTo(&s.Nations)}}
 }
 
-// columns are those of the file that are wanted, without the key.
+// columns returns the wanted columns of the file, without the key.
 func (o *OrderTable) columns(want dbgen.Column, b Bounds) []column {
 	return only(want, []column{
 		{dbgen.Customer, "o_custkey", 1, keyOf("customer", b.Customer), appendTo(&o.Customers)},
@@ -281,7 +283,7 @@ func (o *OrderTable) columns(want dbgen.Column, b Bounds) []column {
 	})
 }
 
-// columns are those of the file that are wanted, without the key, for a part of n.
+// columns returns the wanted columns of the file, without the key, for a part of n.
 func (l *LineTable) columns(want dbgen.Column, b Bounds, n int) []column {
 	hundredths := kind{places: 2, most: 100}
 	return only(want, []column{
@@ -296,7 +298,8 @@ func (l *LineTable) columns(want dbgen.Column, b Bounds, n int) []column {
 	})
 }
 
-// takePrice takes prices, as long as their sum over n such parts, in ten-thousandths, is sure to fit.
+// takePrice returns a function that takes prices, as long as their sum over n such parts, in ten-thousandths,
+// is sure to fit.
 func (l *LineTable) takePrice(n int) func(int64) error {
 	sum, most := int64(0), math.MaxInt64/100/int64(n)
 	return func(v int64) error {
@@ -308,10 +311,10 @@ func (l *LineTable) takePrice(n int) func(int64) error {
 	}
 }
 
-// letters are those of a text, one by one.
+// letters splits a text into letters.
 func letters(text string) []string { return strings.Split(text, "") }
 
-// letterTo takes letters of a text, by their number, into a column.
+// letterTo returns a function that appends letters of a text, by their number, to a column.
 func letterTo(column *[]byte, text string) func(int64) error {
 	return func(v int64) error {
 		*column = append(*column, text[v])

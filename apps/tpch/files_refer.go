@@ -9,11 +9,11 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-// WrongError is what is wrong with a source, whoever looks.
+// WrongError is an error in a source that every task would find.
 type WrongError struct{ error }
 
-// Check implements Source: orders are of customers that there are, lines of suppliers. Each task has a part of their keys, so
-// all tell each other which there are, in a bit for each.
+// Check implements Source: it checks that orders refer to existing customers, and lines to existing
+// suppliers. Each task has a part of their keys, so all tasks exchange their keys, as a bit for each.
 func (f *Files) Check(ctx context.Context, t *coppice.Task, tables *Tables, options ...coppice.Option) error {
 	o, l := &tables.Orders, &tables.Lines
 	if f.customer != nil {
@@ -36,13 +36,13 @@ func (f *Files) Check(ctx context.Context, t *coppice.Task, tables *Tables, opti
 	return nil
 }
 
-// someKeys is a part of a set of keys: words of it, from the first that is not empty on.
+// someKeys is a part of a set of keys: its words from the first that is not empty on.
 type someKeys struct {
 	First int
 	Words []uint64
 }
 
-// stray is the first row that refers to a key that no task has; -1: there is none.
+// stray returns the first row that refers to a key that no task has, or -1.
 func stray(ctx context.Context, t *coppice.Task, keys []int32, largest int64, used []int32, options []coppice.Option) (row int, err error) {
 	var mine someKeys
 	all := newKeySet(largest)

@@ -20,7 +20,7 @@ import (
 
 const allColumns = dbgen.Segment | dbgen.Nation | orderColumns | lineColumns
 
-// generated are the official tables at scale 0.01, with priorities that tell orders apart.
+// generated returns the official tables at scale 0.01, with priorities that distinguish orders.
 var generated = sync.OnceValue(func() *Tables {
 	t, err := Generated(0.01).Load(context.Background(), 0, 1, allColumns)
 	if err != nil {
@@ -32,7 +32,7 @@ var generated = sync.OnceValue(func() *Tables {
 	return t
 })
 
-// texts are tables as the official generator writes them, but for columns that nobody reads.
+// texts returns tables as the official generator writes them, except for columns that nothing reads.
 func texts(t *Tables) map[string]string {
 	var customer, supplier, orders, lineitem bytes.Buffer
 	for i, key := range t.Customers.Keys {
@@ -57,7 +57,7 @@ func texts(t *Tables) map[string]string {
 	}
 }
 
-// written puts files into a directory.
+// written writes files into a new directory.
 func written(t testing.TB, files map[string]string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -80,7 +80,7 @@ func opened(t testing.TB, dir string, columns dbgen.Column) *Files {
 	return f
 }
 
-// glued are the parts of tables, one after the other.
+// glued returns the parts of tables, one after the other.
 func glued(t *testing.T, source Source, n int, columns dbgen.Column) *Tables {
 	t.Helper()
 	all := &Tables{}
@@ -119,14 +119,14 @@ func TestPartsOfFilesAreTheTables(t *testing.T) {
 	if want := Generated(0.01).Bounds(); f.Bounds() != want {
 		t.Errorf("bounds %v; want %v", f.Bounds(), want)
 	}
-	for _, n := range []int{1, 2, 7, 120} { // suppliers are 100
+	for _, n := range []int{1, 2, 7, 120} { // there are 100 suppliers
 		if got := glued(t, f, n, allColumns); !reflect.DeepEqual(got, generated()) {
 			t.Errorf("%d parts are not the tables", n)
 		}
 	}
 }
 
-// TestTablesOfAnySizeInAnyParts: random keys, lines of any length, the last without an end.
+// TestTablesOfAnySizeInAnyParts: random keys, lines of any length, the last line without a newline.
 func TestTablesOfAnySizeInAnyParts(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -143,10 +143,10 @@ func TestTablesOfAnySizeInAnyParts(t *testing.T) {
 	}
 }
 
-// sameTables compares tables, in which an empty column and none are the same.
+// sameTables compares tables; it treats an empty column and none as the same.
 func sameTables(a, b *Tables) bool { return fmt.Sprint(*a) == fmt.Sprint(*b) }
 
-// randomTables are small.
+// randomTables returns small tables.
 func randomTables(rng *rand.Rand) *Tables {
 	t := &Tables{Orders: OrderTable{Lines: []int32{0}}}
 	for key := int32(1); key < 6; key++ {
@@ -195,7 +195,7 @@ func answersFrom(t *testing.T, dir string) {
 	}
 }
 
-// small are tables that are in order.
+// small returns tables in the right order.
 func small() map[string]string {
 	return map[string]string{
 		"customer.tbl": "1|a|b|3|c|1.00|BUILDING|d|\n5|a|b|24|c|1.00|MACHINERY|d|\n",
@@ -209,7 +209,7 @@ func line(order, number int) string {
 	return fmt.Sprintf("%d|9|2|%d|17|21168.23|0.04|0.02|N|O|1996-03-13|a|b|c|d|e|\n", order, number)
 }
 
-// wrongs are changes of the small tables, and what is said about them.
+// wrongs are changes of the small tables, and the errors that report them.
 var wrongs = []struct {
 	file, old, new string
 	want           string

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// textFile is a table as the official generator writes it: a row a line, each field with a bar after it.
+// textFile is a table as the official generator writes it: one row per line, each field with a bar after it.
 // Its places are bytes.
 type textFile struct {
 	*os.File
@@ -19,19 +19,19 @@ type textFile struct {
 
 const (
 	lineMax   = 1 << 12 // bytes of a line: official ones have a few hundred
-	textBlock = 1 << 20 // bytes that are read at once
+	textBlock = 1 << 20 // bytes read at once
 )
 
 func (f *textFile) end() int64 { return f.size }
 
-// rows implements tableFile: as if lines were everywhere as long as at the beginning.
+// rows implements tableFile: it assumes that all lines are as long as those at the beginning.
 func (f *textFile) rows() (int64, error) {
 	b := make([]byte, min(textBlock, f.size))
 	n, err := f.fill(b, 0)
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	lines := bytes.Count(b[:n-1], []byte("\n")) + 1 // the last line may have no end
+	lines := bytes.Count(b[:n-1], []byte("\n")) + 1 // the last line may have no newline
 	return int64(float64(f.size) / float64(n) * float64(lines)), nil
 }
 
@@ -48,7 +48,7 @@ func (f *textFile) begin(at int64) (int64, error) {
 	if i := bytes.IndexByte(b[:n], '\n'); i >= 0 {
 		return at + int64(i), nil
 	}
-	if n < lineMax { // the last line may have no end
+	if n < lineMax { // the last line may have no newline
 		return f.size, nil
 	}
 	return 0, f.tooLong(at)
@@ -97,7 +97,7 @@ func (f *textFile) read(ctx context.Context, lo, hi int64, columns []column) err
 	return nil
 }
 
-// takeLine hands over what a line has in some columns, which are in order.
+// takeLine passes the fields of a line to their columns, which are in order.
 func takeLine(line []byte, fields int, columns []column) error {
 	switch {
 	case bytes.HasSuffix(line, []byte("\r")):
@@ -108,7 +108,7 @@ func takeLine(line []byte, fields int, columns []column) error {
 	if n := bytes.Count(line, []byte("|")); n != fields || line[len(line)-1] != '|' {
 		return fmt.Errorf("%s with a bar after each; allowed: %d, and nothing after them", countFields(n), fields)
 	}
-	next := 0 // field
+	next := 0 // next field
 	for i := range columns {
 		c := &columns[i]
 		for ; next < c.field; next++ {
@@ -130,7 +130,7 @@ func countFields(n int) string {
 	return fmt.Sprintf("%d fields", n)
 }
 
-// fill reads what is at a place, up to the size that the file had.
+// fill reads what is at a place, up to the size that the file had when it was opened.
 func (f *textFile) fill(b []byte, at int64) (int, error) {
 	b = b[:min(int64(len(b)), f.size-at)]
 	n, err := f.ReadAt(b, at)
@@ -147,7 +147,7 @@ func (f *textFile) tooLong(at int64) error {
 	return f.wrong(at, fmt.Errorf("no end within %d bytes", lineMax))
 }
 
-// wrong tells the line in which something is.
+// wrong returns an error with the number of the line at a place.
 func (f *textFile) wrong(at int64, what error) error {
 	number := 1
 	for b, from := make([]byte, textBlock), int64(0); from < at; {

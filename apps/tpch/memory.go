@@ -5,7 +5,8 @@ import "github.com/coppice-go/coppice/apps/tpch/dbgen"
 // rows are the numbers of rows of tables.
 type rows struct{ customers, suppliers, orders, lines int64 }
 
-// The bytes of a value of a column, and of what comes with each row: its key, and where an order's lines begin.
+// The bytes of a value of a column, and of what comes with each row: its key, and the place where an order's
+// lines begin.
 var (
 	valueBytes = map[dbgen.Column]int64{
 		dbgen.Segment: 1, dbgen.Nation: 1, dbgen.Customer: 4, dbgen.Ordered: 2, dbgen.Priority: 4,
@@ -14,7 +15,7 @@ var (
 	keyBytes = rows{customers: 4, suppliers: 4, orders: 8 + 4}
 )
 
-// bytes are those of columns of so many rows.
+// bytes returns the size of columns of these rows.
 func (r rows) bytes(columns dbgen.Column) int64 {
 	width := func(of dbgen.Column) (sum int64) {
 		for c, bytes := range valueBytes {
@@ -30,7 +31,7 @@ func (r rows) bytes(columns dbgen.Column) int64 {
 		r.lines*width(lineColumns)
 }
 
-// rows are those that are generated for some columns.
+// rows returns the numbers of rows that are generated for the given columns.
 func (g Generated) rows(columns dbgen.Column) (r rows) {
 	s := dbgen.Scale(g)
 	if columns&(dbgen.Segment|dbgen.Nation) != 0 {
@@ -43,12 +44,13 @@ func (g Generated) rows(columns dbgen.Column) (r rows) {
 	return r
 }
 
-// Bytes implements Source: twice what the columns have, since as much may be garbage before it is collected.
+// Bytes implements Source: twice the size of the columns, since as much may be garbage that is not collected
+// yet.
 func (g Generated) Bytes(columns dbgen.Column) int64 {
-	return 2 * g.rows(columns).bytes(columns&^dbgen.Priority) // which are all 0
+	return 2 * g.rows(columns).bytes(columns&^dbgen.Priority) // priorities are all 0, and not stored
 }
 
-// rows are those of the files, about.
+// rows returns the approximate numbers of rows of the files.
 func (f *Files) rows() (r rows, err error) {
 	for _, table := range []struct {
 		file tableFile

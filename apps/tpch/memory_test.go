@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBytesAreThoseOfTheColumns: what is said to be needed for tables follows from what they have when they are loaded.
+// TestBytesAreThoseOfTheColumns: the memory that Bytes predicts follows from the size of the loaded tables.
 func TestBytesAreThoseOfTheColumns(t *testing.T) {
 	dir := written(t, texts(generated()))
 	for _, q := range []Query{officialQ1, officialQ3, officialQ5} {
@@ -27,7 +27,7 @@ func TestBytesAreThoseOfTheColumns(t *testing.T) {
 	}
 }
 
-// bytesOf are those of all slices in a value.
+// bytesOf returns the size of all slices in a value.
 func bytesOf(v reflect.Value) (sum int64) {
 	if v.Kind() == reflect.Slice {
 		return int64(v.Len()) * int64(v.Type().Elem().Size())

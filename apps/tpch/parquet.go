@@ -98,7 +98,7 @@ func (f *parquetFile) read(ctx context.Context, lo, hi int64, columns []column) 
 	return nil
 }
 
-// compressed refuses what the library takes all memory for, if it is corrupt.
+// compressed refuses a compression for which the library exhausts memory if the file is corrupt.
 func (c *column) compressed(in *parquet.Column) error {
 	if codec := in.Compression(); codec != nil && codec.CompressionCodec() == format.Lz4Raw {
 		return fmt.Errorf("column %s is compressed by LZ4; allowed: SNAPPY, GZIP, ZSTD, BROTLI, or not at all", c.name)
@@ -113,7 +113,8 @@ type chunkReader struct {
 	number func(parquet.Value) (int64, bool)
 }
 
-// read has rows from at up to end taken, of which the first is row skip of the group. It returns how far it came.
+// read passes the rows from at up to end, of which the first is row skip of the group, to the column. It
+// returns how far it came.
 func (r *chunkReader) read(ctx context.Context, at, end, skip int64) (int64, error) {
 	pages := r.chunk.Pages()
 	defer pages.Close()
@@ -139,7 +140,7 @@ func (r *chunkReader) read(ctx context.Context, at, end, skip int64) (int64, err
 	return at, nil
 }
 
-// take has rows of a page taken.
+// take passes rows of a page to the column.
 func (r *chunkReader) take(page parquet.ValueReader, at, end int64) (int64, error) {
 	var values [512]parquet.Value
 	for at < end {
@@ -166,7 +167,7 @@ func (r *chunkReader) take(page parquet.ValueReader, at, end int64) (int64, erro
 	return at, nil
 }
 
-// numbers returns what turns values of a type into those that the column takes.
+// numbers returns a function that turns values of a type into those that the column takes.
 func (c *column) numbers(t parquet.Type) (func(parquet.Value) (int64, bool), error) {
 	var logical format.LogicalTypeValue
 	if l := t.LogicalType(); l != nil {
@@ -201,10 +202,10 @@ func (c *column) numbers(t parquet.Type) (func(parquet.Value) (int64, bool), err
 	return nil, fmt.Errorf("column %s is of type %v; allowed: %s", c.name, t, c.types())
 }
 
-// daysTo1992 is the first day that the benchmark knows, counted from 1970-01-01.
+// daysTo1992 is the benchmark's first day, counted from 1970-01-01.
 const daysTo1992 = 8035
 
-// types are those that the column may have.
+// types describes the types that the column may have.
 func (c *column) types() string {
 	switch {
 	case c.words != nil:
@@ -215,7 +216,7 @@ func (c *column) types() string {
 	return "DECIMAL, INT"
 }
 
-// scaled is a number that had other decimals, if it is one of those allowed.
+// scaled converts a number with other decimals, if it is allowed.
 func (c *column) scaled(v int64, places int) (int64, bool) {
 	v, ok := rescale(v, places, c.places)
 	return v, ok && c.least <= v && v <= c.most
@@ -228,7 +229,7 @@ func wholeValue(v parquet.Value) int64 {
 	return v.Int64()
 }
 
-// decimalValue is a decimal, without its point, if it fits and is not negative.
+// decimalValue returns a decimal, without its point, if it fits and is not negative.
 func decimalValue(v parquet.Value) (int64, bool) {
 	if v.Kind() == parquet.Int32 || v.Kind() == parquet.Int64 {
 		return wholeValue(v), true

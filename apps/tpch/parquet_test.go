@@ -24,14 +24,14 @@ type cells struct {
 	cell func(row int) parquet.Value
 }
 
-// form is how values are written.
+// form says how values are written.
 type form struct {
 	key, quantity, price, discount, date, text parquet.Node
 	amount                                     func(cents int64) parquet.Value // a price
 	options                                    []parquet.WriterOption
 }
 
-// forms are as different programs write tables.
+// forms are the ways in which different programs write tables.
 var forms = map[string]form{
 	"whole numbers, many groups": {
 		key: parquet.Leaf(parquet.Int64Type), quantity: parquet.Int(32), date: parquet.Date(),
@@ -51,7 +51,7 @@ var forms = map[string]form{
 	},
 }
 
-// number is a cell of a column of whole numbers.
+// number returns the cells of a column of whole numbers.
 func number[E uint8 | int32 | int64 | dbgen.Date](node parquet.Node, column []E, plus int64) cells {
 	return cells{node, func(i int) parquet.Value {
 		if node.Type().Kind() == parquet.Int32 {
@@ -65,7 +65,7 @@ func words(node parquet.Node, word func(i int) string) cells {
 	return cells{node, func(i int) parquet.Value { return parquet.ByteArrayValue([]byte(word(i))) }}
 }
 
-// tableCells are tables in a form.
+// tableCells returns the cells of tables in a form.
 func tableCells(t *Tables, f form) map[string]map[string]cells {
 	c, o, l := &t.Customers, &t.Orders, &t.Lines
 	var orderOf []int64
@@ -96,7 +96,7 @@ func tableCells(t *Tables, f form) map[string]map[string]cells {
 	}
 }
 
-// parquetText is a file with so many rows.
+// parquetText returns a file with the given number of rows.
 func parquetText(t testing.TB, columns map[string]cells, rows int, options ...parquet.WriterOption) string {
 	t.Helper()
 	group := parquet.Group{}
@@ -126,7 +126,7 @@ func parquetText(t testing.TB, columns map[string]cells, rows int, options ...pa
 	return b.String()
 }
 
-// parquetTexts are the files of tables.
+// parquetTexts returns the files of tables.
 func parquetTexts(t testing.TB, tables *Tables, f form) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -220,8 +220,9 @@ func TestWrongColumnsOfParquetAreRefused(t *testing.T) {
 	}
 }
 
-// TestCorruptParquetIsRefused: a file that was cut off is refused; a changed bit is, or does not matter. Always the same bits:
-// pages have checksums, but in their headers and in the footer a few bits may mean something else.
+// TestCorruptParquetIsRefused: a file that was cut off is refused; a flipped bit is refused, or does not
+// matter. The bits are always the same: pages have checksums, but in their headers and in the footer a few
+// bits may mean something else.
 func TestCorruptParquetIsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	want := randomTables(rng)

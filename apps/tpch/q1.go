@@ -17,7 +17,7 @@ type Q1 struct {
 	Until dbgen.Date
 }
 
-// Columns are those that it needs.
+// Columns implements Query.
 func (Q1) Columns() dbgen.Column {
 	return dbgen.Quantity | dbgen.Price | dbgen.Discount | dbgen.Tax | dbgen.Returned | dbgen.Status | dbgen.Shipped
 }
@@ -41,7 +41,7 @@ func (w *Wide) add(v Wide) {
 	w.High, _ = bits.Add64(w.High, v.High, carry)
 }
 
-// decimals writes it as decimals does.
+// decimals formats the number as the function decimals does.
 func (w Wide) decimals(places int) string {
 	n := new(big.Int).SetUint64(w.High)
 	n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(w.Low))
@@ -59,7 +59,7 @@ func (q Q1) Ask(ctx context.Context, t *coppice.Task, tables *Tables, _ Bounds, 
 	return answerQ1(rows), err
 }
 
-// sums are those of some lines: a row for each flag and status, in their order.
+// sums returns the sums of some lines: a row for each flag and status, in their order.
 func (q Q1) sums(l *LineTable) []q1Row {
 	rows := make([]q1Row, len(flags)*len(states))
 	for i, day := range l.Shipped {
@@ -109,7 +109,7 @@ func mergeQ1(a, b []q1Row) []q1Row {
 	return a
 }
 
-// answerQ1 is the answer in words. Averages are rounded to what a float64 holds.
+// answerQ1 returns the answer as text. Averages are rounded to what a float64 holds.
 func answerQ1(rows []q1Row) Answer {
 	a := Answer{Columns: []string{
 		"l_returnflag", "l_linestatus", "sum_qty", "sum_base_price", "sum_disc_price", "sum_charge",

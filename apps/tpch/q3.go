@@ -17,7 +17,7 @@ type Q3 struct {
 	Date    dbgen.Date
 }
 
-// Columns are those that it needs.
+// Columns implements Query.
 func (Q3) Columns() dbgen.Column {
 	return dbgen.Segment | dbgen.Customer | dbgen.Ordered | dbgen.Priority | dbgen.Price | dbgen.Discount | dbgen.Shipped
 }
@@ -33,9 +33,9 @@ type q3Row struct {
 // q3Limit is how many rows an answer has at most.
 const q3Limit = 10
 
-// Ask implements Query, along the plan of the thesis: the tasks gather how many customers of
-// the segment each has, all get to know it, all send each other the customers' keys; then each has what it
-// needs for the orders that it holds, and the best ten of all are found in a reduction.
+// Ask implements Query, along the plan of the thesis: the tasks gather how many customers of the segment each
+// has, all learn the numbers, and all send each other the customers' keys; then each has what it needs for
+// its orders, and a reduction finds the best ten of all.
 func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error) {
 	customers, err := q.allCustomers(ctx, t, tables, b, s, options)
 	if err != nil {
@@ -48,7 +48,7 @@ func (q Q3) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, 
 	return answerQ3(rows), err
 }
 
-// allCustomers are those of the segment, of all tasks.
+// allCustomers returns the customers of the segment, of all tasks.
 func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options []coppice.Option) (keySet, error) {
 	mine := q.customers(&tables.Customers)
 	s("gather")
@@ -76,7 +76,7 @@ func (q Q3) allCustomers(ctx context.Context, t *coppice.Task, tables *Tables, b
 	return in, nil
 }
 
-// customers are the keys of those of the segment.
+// customers returns the keys of a table's customers of the segment.
 func (q Q3) customers(c *CustomerTable) (keys []int32) {
 	for i, s := range c.Segments {
 		if s == q.Segment {
@@ -86,7 +86,7 @@ func (q Q3) customers(c *CustomerTable) (keys []int32) {
 	return keys
 }
 
-// best are the best rows of some orders.
+// best returns the best rows of some orders.
 func (q Q3) best(tables *Tables, customers keySet) []q3Row {
 	o, l := &tables.Orders, &tables.Lines
 	var top []q3Row
@@ -110,7 +110,7 @@ func (q Q3) best(tables *Tables, customers keySet) []q3Row {
 	return mergeQ3(top, nil)
 }
 
-// mergeQ3 is the best of two lists, in the order of the answer.
+// mergeQ3 returns the best of two lists, in the order of the answer.
 func mergeQ3(a, b []q3Row) []q3Row {
 	all := append(a, b...)
 	slices.SortFunc(all, func(a, b q3Row) int {
@@ -119,7 +119,7 @@ func mergeQ3(a, b []q3Row) []q3Row {
 	return all[:min(len(all), q3Limit)]
 }
 
-// answerQ3 is the answer in words.
+// answerQ3 returns the answer as text.
 func answerQ3(rows []q3Row) Answer {
 	a := Answer{Columns: []string{"l_orderkey", "revenue", "o_orderdate", "o_shippriority"}}
 	for _, r := range rows {

@@ -17,7 +17,7 @@ type Q5 struct {
 	To     dbgen.Date // the day after the last
 }
 
-// Columns are those that it needs.
+// Columns implements Query.
 func (Q5) Columns() dbgen.Column {
 	return dbgen.Nation | dbgen.Customer | dbgen.Ordered | dbgen.Price | dbgen.Discount | dbgen.Supplier
 }
@@ -34,8 +34,8 @@ type keyed struct {
 	Nations []uint8
 }
 
-// Ask implements Query: tasks tell each other which customers and suppliers are of the region, each adds
-// up its lines, and the sums of all are added.
+// Ask implements Query: tasks exchange the customers and suppliers of the region, each adds up its lines, and
+// a reduction adds the sums of all.
 func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, s Steps, options ...coppice.Option) (Answer, error) {
 	s("allgather")
 	buyers, err := q.nations(ctx, t, keyed{tables.Customers.Keys, tables.Customers.Nations}, b.Customer, options)
@@ -53,7 +53,7 @@ func (q Q5) Ask(ctx context.Context, t *coppice.Task, tables *Tables, b Bounds, 
 	return answerQ5(sums), err
 }
 
-// answerQ5 is the answer in words.
+// answerQ5 returns the answer as text.
 func answerQ5(sums []int64) Answer {
 	var rows []q5Row
 	for nation, sum := range sums {
@@ -71,10 +71,10 @@ func answerQ5(sums []int64) Answer {
 	return a
 }
 
-// nowhere is the nation of who is not of the region.
+// nowhere stands for any nation outside the region.
 const nowhere = 255
 
-// nations are those of all rows of a table that are of the region, by key.
+// nations returns, by key, the nations of all rows of a table that are in the region.
 func (q Q5) nations(ctx context.Context, t *coppice.Task, rows keyed, largest int64, options []coppice.Option) ([]uint8, error) {
 	var mine keyed
 	for i, n := range rows.Nations {
@@ -95,7 +95,7 @@ func (q Q5) nations(ctx context.Context, t *coppice.Task, rows keyed, largest in
 	return of, nil
 }
 
-// sums are the revenues of some orders, by nation.
+// sums returns the revenues of some orders, by nation.
 func (q Q5) sums(tables *Tables, buyers, sellers []uint8) []int64 {
 	o, l := &tables.Orders, &tables.Lines
 	sums := make([]int64, len(dbgen.Nations))

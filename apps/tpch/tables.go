@@ -1,6 +1,6 @@
-// Package tpch answers queries of TPC-H by tasks that each hold a part of the tables. It uses the public API
-// of package coppice only, and has no code for failures: the part of a task that is run again is
-// generated, or read, again.
+// Package tpch answers queries of TPC-H by tasks that each hold a part of the tables. It uses only the public
+// API of package coppice, and has no code for failures: a task that is run again generates or reads its part
+// again.
 //
 // Amounts are exact: whole numbers of cents, and of their hundredths, until they are printed.
 package tpch
@@ -14,8 +14,8 @@ import (
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
-// Tables is the part of a task. Lines are with their order, orders and customers anywhere. Columns that
-// a query does not need are nil.
+// Tables is a task's part of the tables. Lines are at the task of their order, orders and customers at any
+// task. Columns that a query does not need are nil.
 type Tables struct {
 	Customers CustomerTable
 	Orders    OrderTable
@@ -36,10 +36,10 @@ type OrderTable struct {
 	Customers  []int32
 	Dates      []dbgen.Date
 	Priorities []int32 // nil: all are 0
-	Lines      []int32 // where the lines of each begin, and, at last, where they end
+	Lines      []int32 // where the lines of each order begin and, finally, where the last order's end
 }
 
-// Priority is o_shippriority of row i.
+// Priority returns o_shippriority of row i.
 func (o *OrderTable) Priority(i int) int32 {
 	if o.Priorities == nil {
 		return 0
@@ -65,14 +65,15 @@ type SupplierTable struct {
 	Nations []uint8
 }
 
-// Source is where tables come from. The same part is the same each time.
+// Source provides tables. The same part is the same each time.
 type Source interface {
-	// Load returns part i of n, with some columns at least.
+	// Load returns part i of n, with at least the given columns.
 	Load(ctx context.Context, i, n int, columns dbgen.Column) (*Tables, error)
-	// Check has all tasks find together what no part shows by itself: rows that refer to others that are not there.
+	// Check finds errors that no single part shows: rows that refer to rows that do not exist. All tasks
+	// must call it together.
 	Check(ctx context.Context, t *coppice.Task, tables *Tables, options ...coppice.Option) error
 	Bounds() Bounds
-	// Bytes is about how much memory it takes to load all parts, with these columns.
+	// Bytes returns about how much memory it takes to load all parts, with these columns.
 	Bytes(columns dbgen.Column) int64
 }
 
@@ -87,7 +88,7 @@ func (g Generated) Bounds() Bounds {
 	return Bounds{dbgen.Scale(g).Customers(), dbgen.Scale(g).Suppliers()}
 }
 
-// Check implements Source: nothing is wrong with what is generated.
+// Check implements Source: generated tables have no errors.
 func (Generated) Check(context.Context, *coppice.Task, *Tables, ...coppice.Option) error { return nil }
 
 // Load implements Source.
@@ -112,10 +113,10 @@ func (g Generated) Load(ctx context.Context, i, n int, columns dbgen.Column) (*T
 	return t, t.generateOrders(ctx, s, i, n, columns)
 }
 
-// linesOf is for how many lines of so many orders there should be room: four an order, on average.
+// linesOf returns the capacity for the lines of the given number of orders: four an order, on average.
 func linesOf(orders int64) int { return int(orders)*4 + int(orders)/100 + 64 }
 
-// keys are so many from the first on.
+// keys returns n consecutive keys.
 func keys(first, n int64) []int32 {
 	all := make([]int32, n)
 	for i := range all {
@@ -124,7 +125,7 @@ func keys(first, n int64) []int32 {
 	return all
 }
 
-// generateOrders makes orders and their lines, some at a time: what it takes meanwhile stays small.
+// generateOrders generates orders and their lines, a block at a time, to save memory meanwhile.
 func (t *Tables) generateOrders(ctx context.Context, s dbgen.Scale, i, n int, columns dbgen.Column) error {
 	const block = 1 << 16
 	lo, hi := dbgen.Part(s.Orders(), i, n)
@@ -153,7 +154,7 @@ func (t *Tables) generateOrders(ctx context.Context, s dbgen.Scale, i, n int, co
 	return nil
 }
 
-// add appends lines, in memory for so many in all.
+// add appends lines, in memory for n in all.
 func (l *LineTable) add(rows *dbgen.LineRows, n int, columns dbgen.Column) {
 	add(&l.Quantities, rows.Quantity, n, columns&dbgen.Quantity)
 	add(&l.Prices, rows.Prices, n, columns&dbgen.Price)
@@ -165,7 +166,8 @@ func (l *LineTable) add(rows *dbgen.LineRows, n int, columns dbgen.Column) {
 	add(&l.Suppliers, rows.Suppliers, n, columns&dbgen.Supplier)
 }
 
-// add appends values to a column of n, if it is wanted: some are generated only for the sake of other columns.
+// add appends values to a column of n, if it is wanted: some columns are generated only for the sake of
+// others.
 func add[E any](column *[]E, values []E, n int, wanted dbgen.Column) {
 	if wanted == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
 )
 
-// largeVariable has scale 1 checked, too.
+// largeVariable names the variable that makes tests check scale 1, too.
 const largeVariable = "COPPICE_TPCH"
 
 func day(text string) dbgen.Date {
@@ -68,7 +68,7 @@ func answers(t *testing.T, job coppice.Job, source Source, query Query) string {
 	return csv
 }
 
-// official is an answer of the official tables.
+// official returns an answer of the official tables.
 func official(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name + ".csv")
@@ -105,7 +105,7 @@ func TestAnswersAreTheOfficialOnes(t *testing.T) {
 // phases are the operations of query 3, in order.
 var phases = []string{"gather", "broadcast", "alltoall", "reduce"}
 
-// TestQ3SurvivesEveryDeath: each victim in turn, in every phase.
+// TestQ3SurvivesEveryDeath crashes each process in turn, in every phase.
 func TestQ3SurvivesEveryDeath(t *testing.T) {
 	want := official(t, "q3_sf0.01")
 	for n := 2; n <= 5; n++ {
@@ -122,7 +122,7 @@ func TestQ3SurvivesEveryDeath(t *testing.T) {
 	}
 }
 
-// TestQ3SurvivesMostDeaths: two victims, and all but one, in random phases.
+// TestQ3SurvivesMostDeaths crashes two processes, and all but one, in random phases.
 func TestQ3SurvivesMostDeaths(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -183,7 +183,7 @@ func TestQ3IsWhatANaiveJoinGives(t *testing.T) {
 }
 
 func TestEmptyAnswers(t *testing.T) {
-	q := Q3{1, 0} // nothing was ordered before
+	q := Q3{1, 0} // nothing was ordered before that day
 	if got := answers(t, coppice.Job{Local: 2}, Generated(0.01), q); strings.Count(got, "\n") != 1 {
 		t.Errorf("%q", got)
 	}

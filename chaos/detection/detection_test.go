@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A scenario draws a world, and says what must hold in it.
+// scenario draws a world, and says what must hold in it.
 type scenario struct {
 	name  string
 	world func(d dice) Config
@@ -20,7 +20,7 @@ type scenario struct {
 	to    protocol.Time
 }
 
-// dice draws what is left open.
+// dice draws what a scenario leaves open.
 type dice struct{ *rand.Rand }
 
 func (d dice) between(low, high protocol.Time) protocol.Time {
@@ -37,7 +37,7 @@ func off(host int, s Span) []Cut { return []Cut{{host, anywhere, s}, {anywhere, 
 
 const begin = 4 * Second
 
-// lasting is a span from the beginning on.
+// lasting returns a span that starts soon after the beginning.
 func (d dice) lasting(low, high protocol.Time) Span {
 	from := begin + d.between(0, Second)
 	return Span{from, from + d.between(low, high)}
@@ -45,7 +45,7 @@ func (d dice) lasting(low, high protocol.Time) Span {
 
 var (
 	nobody = func(w *World) error { return w.Nobody() }
-	// cutHost is the one that scenarios cut off, and its processes.
+	// cutHost is the host that scenarios cut off; cutRanks are its processes.
 	cutHost  = 3
 	cutRanks = []int{4, 5}
 )
@@ -78,7 +78,7 @@ var scenarios = []scenario{
 		c.Cuts = off(cutHost, Span{begin, begin + d.between(5*Second, 20*Second)})
 		return c
 	}, func(w *World) error { return w.Exactly(cutRanks, begin+4*Second) }, 40 * Second},
-	{"the launcher cut off, and then a host", func(d dice) Config { // the coordinator heard it once, and cannot say so any more
+	{"the launcher cut off, and then a host", func(d dice) Config { // the coordinator heard the host once, and cannot say so anymore
 		c := d.fourByTwo()
 		at := d.between(1600*Millisecond, 1900*Millisecond)
 		c.Cuts = append(off(cutHost, Span{begin, begin + 20*Second}), off(0, Span{begin + at, begin + 20*Second})...)
@@ -219,8 +219,8 @@ var scenarios = []scenario{
 	}, func(w *World) error { return w.Exactly([]int{3}, begin+4*Second) }, 40 * Second},
 }
 
-// runs is how many worlds of a scenario are tried: few where no mistake is planted, unless
-// COPPICE_WORLDS says otherwise.
+// runs returns how many worlds of a scenario to try: few where no mistake is planted, unless COPPICE_WORLDS
+// says otherwise.
 func runs(t *testing.T) int {
 	t.Helper()
 	if os.Getenv(plant.Variable) != "" {

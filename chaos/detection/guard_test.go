@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// stop stops some processes from the beginning on, for about as long.
+// stop stops some processes from the beginning on, for about the given time.
 func (d dice) stop(length protocol.Time, ranks ...int) (all []Pause) {
 	for _, r := range ranks {
 		from := begin + d.between(0, 50*Millisecond)
@@ -19,12 +19,12 @@ func (d dice) stop(length protocol.Time, ranks ...int) (all []Pause) {
 	return all
 }
 
-// Jobs on one host: who is fenced.
+// oneHost lists jobs on one host, and the processes that must be fenced.
 var oneHost = []struct {
 	name   string
 	world  func(d dice) OneHost
 	fenced []int
-	most   int // so many may be, whoever they are; −1: exactly fenced
+	most   int // any processes, at most this many, may be fenced; −1: exactly those in fenced
 }{
 	{"the only one stops", func(d dice) OneHost { return OneHost{N: 1, Pauses: d.stop(50*Second, 0)} }, nil, -1},
 	{"all stop", func(d dice) OneHost { return OneHost{N: 3, Pauses: d.stop(10*Second, 0, 1, 2)} }, nil, -1},

@@ -13,13 +13,13 @@ import (
 type OneHost struct {
 	N       int
 	Silence protocol.Time // default 3 s
-	Starts  protocol.Time // the last process joins then; the guard begins
+	Starts  protocol.Time // when the last process joins and the guard begins
 	Pauses  []Pause
 	Stalls  []Span // of the coordinator
 	Deaths  map[int]protocol.Time
 
-	// Hard is a task whose work keeps its owner from beating for so long, in a way that
-	// the kernel does not see. It begins at a moment, and again at whoever takes it over.
+	// Hard is how long the work of a task keeps its owner from beating, in a way that the kernel does not
+	// see. The work begins at HardBegin, and again at every process that takes the task over.
 	Hard      protocol.Time
 	HardBegin protocol.Time
 }
@@ -30,7 +30,7 @@ var (
 	ErrAll    = errors.New("nobody is left")
 )
 
-// Run goes on until a moment, and returns who was fenced, and when.
+// Run simulates until a moment, and returns which processes were fenced, and when.
 func (h OneHost) Run(seed uint64, to protocol.Time) (fenced map[int]protocol.Time, err error) {
 	if h.Silence == 0 {
 		h.Silence = 3 * Second
@@ -101,7 +101,7 @@ func (h OneHost) Run(seed uint64, to protocol.Time) (fenced map[int]protocol.Tim
 			r := int(v.Rank)
 			fenced[r] = now
 			g.Leave(v.Rank)
-			if r == owner { // another one takes the hard task over
+			if r == owner { // another process takes over the hard task
 				owner = (owner + 1) % h.N
 				for i := 0; i < h.N && !alive(owner, now); i++ {
 					owner = (owner + 1) % h.N

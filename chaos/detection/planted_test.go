@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// Mistakes that detectors make, planted to see that they are found.
+// Mistakes in detectors, planted to check that the tests find them.
 var mistakes = []struct {
 	name, file string
 	old, new   string

@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/suspicion"
 )
 
-// tick is what a process does every beat: it counts one in the page of its host, looks
-// there after others, and asks its observer.
+// tick is what a process does every beat: it advances its counter in the page of its host, checks the
+// counters of the others there, and calls its observer.
 func (p *process) tick() {
 	w := p.w
 	p.beats++
@@ -24,7 +24,7 @@ func (p *process) tick() {
 	w.at(next+w.upTo(w.cfg.Late), p.rank, p.tick)
 }
 
-// doubtLinks says to whom there is no connection: all links are in use.
+// doubtLinks reports to the observer the processes to which there is no connection: all links are in use.
 func (p *process) doubtLinks() {
 	w, up := p.w, 0
 	var down []suspicion.Link
@@ -69,7 +69,8 @@ func (p *process) carryOut(effects []suspicion.Effect) {
 	}
 }
 
-// send sends a datagram. Whether a process of the same host lives, shows.
+// send sends a datagram. A ping on the same host needs none: beats, or the kernel, show whether the receiver
+// lives.
 func (p *process) send(to int, m suspicion.Message) []suspicion.Effect {
 	w, q := p.w, p.w.procs[to]
 	if q.host == p.host && m.Kind <= suspicion.Pong {
@@ -85,7 +86,7 @@ func (p *process) send(to int, m suspicion.Message) []suspicion.Effect {
 	return nil
 }
 
-// askCoordinator asks it whether it hears a process.
+// askCoordinator asks the coordinator whether it hears a process.
 func (p *process) askCoordinator(m suspicion.Message) {
 	w := p.w
 	var there, back protocol.Time
@@ -96,8 +97,8 @@ func (p *process) askCoordinator(m suspicion.Message) {
 	})
 }
 
-// suspect tells the membership: at once of a process on another host; of one on this
-// host in a while, since the coordinator may know better.
+// suspect notifies the membership: at once about a process on another host; after a while about one on this
+// host, since the coordinator may know better.
 func (p *process) suspect(rank int) {
 	w := p.w
 	p.suspected[rank] = true
@@ -114,7 +115,7 @@ func (p *process) suspect(rank int) {
 	w.at(w.now+w.cfg.Silence/2, p.rank, tell)
 }
 
-// step lets the membership do all it can.
+// step runs the membership until it rests.
 func (p *process) step() {
 	w := p.w
 	for {
@@ -125,7 +126,7 @@ func (p *process) step() {
 				q.protocol.Receive(&q.views, w.now, protocol.Rank(p.rank), a.Msg)
 				q.step()
 			})
-		case protocol.Work: // a record is kept; nobody is killed
+		case protocol.Work: // a record is kept; no process is killed
 			p.protocol.Notify(&p.views, w.now, protocol.Notice{Kind: protocol.WorkDone})
 		case protocol.Deliver:
 			p.news(a.Msg)
@@ -141,7 +142,7 @@ func (p *process) step() {
 	}
 }
 
-// news is a view, or the end.
+// news handles a view, or the end.
 func (p *process) news(m membership.Message) {
 	switch m.Kind {
 	case membership.Opened:

@@ -15,7 +15,7 @@ var (
 	ErrHosts   = errors.New("more than one host was evicted")
 )
 
-// evicted lists those whom the majority has evicted, or who have ended for want of one.
+// evicted lists the processes that the majority has evicted, or that have ended without a majority.
 func (w *World) evicted() (ranks []int) {
 	for r, p := range w.procs {
 		out := p.out != 0
@@ -31,7 +31,7 @@ func (w *World) evicted() (ranks []int) {
 	return ranks
 }
 
-// Nobody checks that nobody was evicted.
+// Nobody checks that no process was evicted.
 func (w *World) Nobody() error {
 	if who := w.evicted(); len(who) > 0 {
 		return fmt.Errorf("%w: %v", ErrHealthy, who)
@@ -39,7 +39,7 @@ func (w *World) Nobody() error {
 	return nil
 }
 
-// Only checks that nobody but these was evicted.
+// Only checks that no process except these was evicted.
 func (w *World) Only(ranks []int) error {
 	who := w.evicted()
 	for _, r := range who {
@@ -50,8 +50,8 @@ func (w *World) Only(ranks []int) error {
 	return nil
 }
 
-// Exactly checks that these were evicted, and nobody else, and that the others opened
-// the last view that it took before a moment.
+// Exactly checks that these processes were evicted, and no others, and that the others opened their last view
+// by the given moment.
 func (w *World) Exactly(ranks []int, by protocol.Time) error {
 	if err := w.Only(ranks); err != nil {
 		return err
@@ -70,8 +70,7 @@ func (w *World) Exactly(ranks []int, by protocol.Time) error {
 	return nil
 }
 
-// OneHost checks that the processes of one of two hosts were evicted, and nobody else, by a
-// moment.
+// OneHost checks that exactly the processes of one of two hosts were evicted, by the given moment.
 func (w *World) OneHost(hosts [2]int, by protocol.Time) error {
 	var of [2][]int
 	for r, p := range w.procs {
@@ -89,7 +88,7 @@ func (w *World) OneHost(hosts [2]int, by protocol.Time) error {
 	return nil
 }
 
-// history says what became of each process, a line each.
+// history returns what became of each process, a line each.
 func (w *World) history() (text string) {
 	for r, p := range w.procs {
 		text += fmt.Sprintf("process %d on host %d: view %v, opened at %v, out %v\n", r, p.host, p.view, p.opened, p.out)

@@ -1,12 +1,11 @@
-// Package detection attacks the machines that decide who has failed: the observers of
-// all processes (package suspicion), the guard of a host, and the membership that evicts
-// whom they suspect. Unlike package chaos, whose schedules have no clock, this is a
-// simulation in time: what matters here is how long something lasts.
+// Package detection attacks the machines that decide which processes have failed: the observers of all
+// processes (package suspicion), the guard of a host, and the membership that evicts suspected processes.
+// Unlike package chaos, whose schedules have no clock, it simulates time: what matters here is how long
+// something lasts.
 //
-// Processes are stopped, stand still over their own work, die; hosts are slow; the network
-// between hosts loses everything for a while, one way or both. Datagrams are delayed or
-// lost. Letters of the membership wait for a network that works both ways, as on TCP.
-// The same seed gives the same run.
+// Processes are stopped, are kept from beating by their own work, or die; hosts are slow; the network between
+// hosts loses everything for a while, one way or both. Datagrams are delayed or lost. Letters of the
+// membership wait for a network that works both ways, as on TCP. The same seed gives the same run.
 package detection
 
 import (
@@ -24,27 +23,27 @@ const (
 	Second                    = 1000 * Millisecond
 )
 
-// Span is a time in which something is so.
+// Span is the time from From until before To.
 type Span struct{ From, To protocol.Time }
 
 func (s Span) has(t protocol.Time) bool { return t >= s.From && t < s.To }
 
-// Cut is a network that loses what goes from one host to another.
+// Cut is a network that loses everything from one host to another.
 type Cut struct {
 	Source, Target int
 	Span
 }
 
-// Pause is a time in which a process does nothing: it is stopped, or stands still over
-// work of its own, which the kernel sees.
+// Pause is a time in which a process does not beat: it is stopped or, if Working, kept by work of its own,
+// which the kernel sees.
 type Pause struct {
 	Rank int
 	Span
 	Working bool
-	Blinks  protocol.Time // on one host: it is continued so often, each time for too short to beat; 0: never
+	Blinks  protocol.Time // on one host: it is continued once in this time, each time too short to beat; 0: never
 }
 
-// Config is a world to be.
+// Config configures a world.
 type Config struct {
 	Hosts   []int         // of each process, from 1; the coordinator is on host 0
 	Silence protocol.Time // default 3 s
@@ -54,10 +53,10 @@ type Config struct {
 	Cuts   []Cut
 	Broken []Cut // connections cannot be made; datagrams pass
 	Pauses []Pause
-	Deaths map[int]protocol.Time // by rank: the host's power fails, nobody is told
+	Deaths map[int]protocol.Time // by rank: when the host's power fails, of which no process is notified
 }
 
-// World is a run.
+// World is a run of the simulation.
 type World struct {
 	cfg    Config
 	rng    *rand.Rand
@@ -67,7 +66,7 @@ type World struct {
 	heard  []protocol.Time // by rank: when the coordinator heard it last
 }
 
-// process is one of the job.
+// process is a process of the job.
 type process struct {
 	w         *World
 	rank      int
@@ -77,19 +76,19 @@ type process struct {
 	views     membership.State
 	wake      protocol.Time
 	beats     int         // in the page of its host
-	seen      map[int]int // beats of others there
+	seen      map[int]int // beats of others that it has seen there
 	suspected map[int]bool
-	view      *membership.View // that is open
-	opened    []protocol.Time  // when each was
-	out       membership.Kind  // Excluded or NoQuorum: it takes no more part
-	said      []string         // whom it suspected, and why
+	view      *membership.View // the open view
+	opened    []protocol.Time  // when it opened each view
+	out       membership.Kind  // Excluded or NoQuorum: it no longer takes part
+	said      []string         // the processes that it suspected, and why
 	last      []protocol.Time  // by rank: when what it sent last arrives
 }
 
 type event struct {
 	at    protocol.Time
 	order uint64
-	rank  int // whose; −1: the coordinator's
+	rank  int // of the process; −1: of the coordinator
 	do    func()
 }
 
@@ -108,7 +107,7 @@ func (e *events) Pop() any {
 	return x
 }
 
-// New returns a world at its beginning.
+// New returns a world at the start of its run.
 func New(cfg Config, seed uint64) (*World, error) {
 	if cfg.Silence == 0 {
 		cfg.Silence = 3 * Second
@@ -150,8 +149,8 @@ func (w *World) at(at protocol.Time, rank int, do func()) {
 	heap.Push(&w.events, event{max(at, w.now), w.rng.Uint64(), rank, do})
 }
 
-// Run goes on until a moment. What a paused process is to do it does within a few
-// milliseconds after the pause; what a dead one is to do, never.
+// Run simulates until a moment. A paused process handles its events within a few milliseconds after the
+// pause, a dead process never.
 func (w *World) Run(to protocol.Time) {
 	for len(w.events) > 0 && w.events[0].at <= to {
 		e := heap.Pop(&w.events).(event)
@@ -177,7 +176,7 @@ func (w *World) alive(rank int) bool {
 	return !dies || w.now < at
 }
 
-// paused reports whether a process stands still, and until when.
+// paused reports whether a process is paused, and until when.
 func (w *World) paused(rank int) (until protocol.Time, is bool) {
 	for _, p := range w.cfg.Pauses {
 		if p.Rank == rank && p.has(w.now) {
@@ -203,7 +202,7 @@ func (w *World) passes(from, to int, at protocol.Time) bool {
 	return !cut
 }
 
-// connects reports whether two hosts have a connection, or since when they do not.
+// connects reports whether two hosts have a connection; if not, since when.
 func (w *World) connects(a, b int) (since protocol.Time, is bool) {
 	for _, cuts := range [][]Cut{w.cfg.Cuts, w.cfg.Broken} {
 		for _, way := range [][2]int{{a, b}, {b, a}} {
@@ -232,8 +231,8 @@ func (c *Cut) parts(from, to int) bool {
 // anywhere stands for all hosts.
 const anywhere = -1
 
-// letter delivers something that is sent again until it has arrived: when the network
-// works both ways, and in the order in which it was sent.
+// letter delivers a message that is resent until it has arrived: when the network works both ways, and in the
+// order in which messages were sent.
 func (w *World) letter(from, to int, last *protocol.Time, rank int, do func()) {
 	var try func()
 	try = func() {
@@ -242,12 +241,12 @@ func (w *World) letter(from, to int, last *protocol.Time, rank int, do func()) {
 			w.at(*last, rank, do)
 			return
 		}
-		w.at(w.now+50*Millisecond, -1, try) // as connections are made again
+		w.at(w.now+50*Millisecond, -1, try) // like attempts to reconnect
 	}
 	try()
 }
 
-// listen is the coordinator: it hears whoever can reach it, and runs.
+// listen simulates the coordinator: it hears every process that can reach it, and runs.
 func (w *World) listen() {
 	for r, p := range w.procs {
 		_, paused := w.paused(r)

@@ -14,11 +14,11 @@ type members struct {
 	*membership.Tape
 	*life
 	sent   map[protocol.Rank][][]byte // by receiver: all letters
-	read   map[membership.Member]int  // by receiver: how many of them it is past
-	opened []byte                     // the view that it opened last
+	read   map[membership.Member]int  // by receiver: how many of them it has read or skipped
+	opened []byte                     // the latest view that it opened
 }
 
-// Membership begins it.
+// Membership begins the machine.
 func (q *life) Membership(cfg membership.Config, self protocol.Rank) *members {
 	tape, err := membership.NewTape(cfg, self, nil)
 	if err != nil || q.members != nil {
@@ -28,8 +28,8 @@ func (q *life) Membership(cfg membership.Config, self protocol.Rank) *members {
 	return q.members
 }
 
-// Receive finds a letter among those that were sent to a process, behind the one that came before
-// it. Those between may be lost: nothing is sent to a life that has ended, or has not begun.
+// Receive finds a letter among those sent to this process, after the letter received before. Letters between
+// the two may be lost: nothing reaches a life that has ended, or has not begun.
 func (m *members) Receive(now protocol.Time, by protocol.Rank, msg membership.Message) {
 	switch msg.Kind {
 	case membership.Will, membership.Denied, membership.NoArbiter:
@@ -56,7 +56,7 @@ func (m *members) Receive(now protocol.Time, by protocol.Rank, msg membership.Me
 	m.Tape.Receive(now, by, msg)
 }
 
-// Next takes note of what is sent, and of the view that is opened.
+// Next records what is sent, and the view that is opened.
 func (m *members) Next(now protocol.Time) protocol.Action[membership.Message] {
 	a := m.Tape.Next(now)
 	switch a.Kind {

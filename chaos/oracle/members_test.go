@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// membersTrace is what three processes write down, of which the last dies and the others go on.
+// membersTrace returns the trace of three processes, of which the last dies and the others go on.
 func membersTrace(t *testing.T) (s script) {
 	t.Helper()
 	first := membership.First(3, nil)

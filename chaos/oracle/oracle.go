@@ -1,14 +1,14 @@
 // Package oracle checks what the machines of a real job have done. A job that is started with
-// `coppice run --trace FILE` writes down every call of the machines of membership, recovery, agreements,
-// streams and credit, of all its processes (membership.Line). Check makes the calls again and finds
-// the first of which something else comes than was written, or that breaks one of the rules that the packages
-// of these machines ask their callers to keep.
+// `coppice run --trace FILE` records every call of the machines of membership, recovery, agreements, streams
+// and credit, of all its processes (membership.Line). Check repeats the calls and finds the first one whose
+// result differs from the record, or that breaks one of the rules that the packages of these machines ask
+// their callers to keep.
 //
-// So what the runtime does between the machines is checked, too: that what one process tells
-// arrives at the other, as it was and in order.
+// This also checks what the runtime does between the machines: that what one process tells another arrives
+// there, unchanged and in order.
 //
-// A machine is checked by a type that embeds it. The methods of that type are what is called: those that it adds
-// check a call before they pass it on, and take note of what others may expect after it.
+// A machine is checked by a type that embeds it. Check calls the methods of that type: those that it adds
+// check a call before they pass it on, and record what others may expect after it.
 package oracle
 
 import (
@@ -29,23 +29,23 @@ type Report struct {
 	Processes   int `json:"processes"` // lives of processes
 	Steps       int `json:"steps"`     // calls of machines
 	Effects     int `json:"effects"`
-	Letters     int `json:"letters"`  // of the membership, sent by one and received by another
-	Messages    int `json:"messages"` // of recovery, sent by one and received by another
+	Letters     int `json:"letters"`  // of the membership, from one process to another
+	Messages    int `json:"messages"` // of recovery, from one process to another
 	Views       int `json:"views"`
-	Epochs      int `json:"epochs"`      // that were committed
-	Adoptions   int `json:"adoptions"`   // tasks that were run again
-	Resumptions int `json:"resumptions"` // of them, those that went on from a saved state
-	Decisions   int `json:"decisions"`   // of agreements, that a task has returned
-	Arrivals    int `json:"arrivals"`    // messages of streams that have come
-	Credits     int `json:"credits"`     // that a task was told how far another is, in operations or in a stream
-	Cut         int `json:"cut"`         // lines that were not written to their end: their processes were killed
+	Epochs      int `json:"epochs"`      // epochs committed
+	Adoptions   int `json:"adoptions"`   // tasks run again
+	Resumptions int `json:"resumptions"` // adoptions that went on from a saved state
+	Decisions   int `json:"decisions"`   // of agreements, returned by a task
+	Arrivals    int `json:"arrivals"`    // messages of streams received
+	Credits     int `json:"credits"`     // reports of how far another task is, in operations or in a stream
+	Cut         int `json:"cut"`         // incomplete lines: their processes were killed
 }
 
 // line is a call as it is read.
 type line = membership.Line[json.RawMessage]
 
-// Check checks what was written down of one job, in the order in which it was written. The
-// error says what is wrong first, and where.
+// Check checks the trace of one job, in the order in which it was written. The error says what is wrong
+// first, and where.
 func Check(r io.Reader) (Report, error) {
 	c := checker{
 		lives: map[membership.Member]*life{}, machines: map[key]any{}, named: map[uint64]membership.Member{},
@@ -83,7 +83,7 @@ type checker struct {
 	wrong    error // the first
 	lives    map[membership.Member]*life
 	machines map[key]any
-	named    map[uint64]membership.Member // by view: by the arbiter
+	named    map[uint64]membership.Member // by view: the process that the arbiter named
 	recovered
 	tasks
 }
@@ -94,22 +94,22 @@ type key struct {
 	number uint64
 }
 
-// life is one of a process. Its methods are the kinds of machines, which they begin.
+// life is one life of a process. Its methods begin machines and are named after their kinds.
 type life struct {
 	c       *checker
 	who     membership.Member
-	members *members // nil: it has not begun
-	rules   *rules   // the same
+	members *members // nil: not begun
+	rules   *rules   // nil: not begun
 }
 
-// fail says what is wrong, unless something was before.
+// fail records what is wrong, unless an error is already recorded.
 func (c *checker) fail(format string, values ...any) {
 	if c.wrong == nil {
 		c.wrong = fmt.Errorf(format, values...)
 	}
 }
 
-// check makes a call again.
+// check repeats a call.
 func (c *checker) check(l *line) error {
 	c.Steps++
 	q := c.lives[l.Who]

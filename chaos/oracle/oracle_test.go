@@ -12,10 +12,10 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// script is what processes write down.
+// script is the trace that processes write.
 type script []*membership.Line[any]
 
-// tape is one's of a machine that begins.
+// tape returns a process's tape for a new machine.
 func (s *script) tape(who membership.Member, kind string, with ...any) protocol.Note {
 	machine := uint64(len(*s) + 1)
 	note := func(call string, values ...any) {
@@ -25,7 +25,7 @@ func (s *script) tape(who membership.Member, kind string, with ...any) protocol.
 	return note
 }
 
-// find returns the first line of a call of which is is true.
+// find returns the first line of a call for which is reports true.
 func (s script) find(t *testing.T, call string, is func(values []any) bool) int {
 	t.Helper()
 	i := slices.IndexFunc(s, func(l *membership.Line[any]) bool { return l.Call == call && is(l.Values) })
@@ -37,10 +37,10 @@ func (s script) find(t *testing.T, call string, is func(values []any) bool) int 
 
 func always([]any) bool { return true }
 
-// change is one that is made to a script.
+// change is a change of a script.
 type change func(*testing.T, script) script
 
-// without leaves a line out.
+// without omits a line.
 func without(call string, is func([]any) bool) change {
 	return func(t *testing.T, s script) script {
 		i := s.find(t, call, is)
@@ -94,7 +94,8 @@ func (all cases) run(t *testing.T, of func(*testing.T) script) {
 	}
 }
 
-// trace is what two processes write down, of which each saves once and the second dies; the first runs its task again.
+// trace returns the trace of two processes. Each saves once and the second dies; the first runs its task
+// again.
 func trace(t *testing.T) (s script) {
 	t.Helper()
 	first := membership.First(2, []protocol.Rank{0, 1})
@@ -110,7 +111,7 @@ func trace(t *testing.T) (s script) {
 		}
 		all[i] = recovery.NewTape(&cfg, self, s.tape(self, "Recovery", cfg, self))
 	}
-	// carry delivers what they tell each other, at once.
+	// carry delivers what the processes send each other, at once.
 	carry := func(some ...int) {
 		for more := true; more; {
 			more = false
@@ -190,7 +191,7 @@ func TestWhatIsWrongIsFound(t *testing.T) {
 	}.run(t, trace)
 }
 
-// TestCutLines: who is killed while it writes leaves a line that ends early.
+// TestCutLines: a process that is killed while it writes leaves an incomplete line.
 func TestCutLines(t *testing.T) {
 	var b bytes.Buffer
 	for i, l := range trace(t) {

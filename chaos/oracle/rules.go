@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// recovered is what all processes have done.
+// recovered is what all processes have done in recovery.
 type recovered struct {
 	views   map[uint64]*membership.View
 	epochs  map[uint64]int64         // balances
@@ -19,7 +19,7 @@ type recovered struct {
 	adopted map[attempt]membership.Member
 }
 
-// attempt is one to run a task: the view that began it.
+// attempt identifies an attempt to run a task by the view that began it.
 type attempt struct {
 	task  protocol.Rank
 	since uint64
@@ -30,26 +30,26 @@ type rules struct {
 	*recovery.Machine
 	*life
 	last    string            // the call before
-	rings   [][]protocol.Rank // what Config.Ring has said in the call that comes next
-	nobodys []string          // the same for Config.Nobodys
+	rings   [][]protocol.Rank // answers of Config.Ring in the next call
+	nobodys []string          // answers of Config.Nobodys in the next call
 	sent    map[route][]sentMessage
-	arrived map[arrival]int // how many of them
-	number  int             // of messages that it has sent
+	arrived map[arrival]int // how many messages have arrived
+	number  int             // of messages that the process has sent
 	coming  map[coming]bool
 	drew    []recovery.Key            // values of Once that it knows, in order
-	knows   map[membership.Member]int // how many of them another one knows
+	knows   map[membership.Member]int // how many of them another process knows
 }
 
 // sentMessage is a message that a process has sent.
 type sentMessage struct {
 	recovery.Message
-	to     membership.Member // in the view of who sent it
+	to     membership.Member // in the sender's view
 	number int
-	drew   int    // so many values of Once were known
-	epoch  uint64 // was committed: what is of earlier ones is forgotten
+	drew   int    // values of Once known to the sender
+	epoch  uint64 // the epoch committed then; what is of earlier ones is forgotten
 }
 
-// route is a way on which messages of one kind stay in order.
+// route is a path on which messages of one kind stay in order.
 type route struct {
 	to   protocol.Rank
 	kind recovery.Kind
@@ -61,13 +61,13 @@ type arrival struct {
 	kind recovery.Kind
 }
 
-// coming is a copy of which the beginning has come.
+// coming is a copy whose beginning has come.
 type coming struct {
 	from membership.Member
 	key  recovery.Key
 }
 
-// Recovery begins it.
+// Recovery begins the machine.
 func (q *life) Recovery(cfg *recovery.Config, self membership.Member) *rules {
 	if q.rules != nil {
 		q.c.fail("a process begins twice")
@@ -80,13 +80,13 @@ func (q *life) Recovery(cfg *recovery.Config, self membership.Member) *rules {
 	return r
 }
 
-// Ring notes an answer of Config.Ring.
+// Ring records an answer of Config.Ring.
 func (r *rules) Ring(all []protocol.Rank) { r.rings = append(r.rings, all) }
 
-// Nobodys notes an answer of Config.Nobodys.
+// Nobodys records an answer of Config.Nobodys.
 func (r *rules) Nobodys(why string) { r.nobodys = append(r.nobodys, why) }
 
-// next takes the first of the answers that were written down.
+// next takes the first of the recorded answers.
 func next[T any](r *rules, answers *[]T) (first T) {
 	if len(*answers) == 0 {
 		r.c.fail("the machine asks about the ring, or about who is lost, which it did not before")
@@ -96,7 +96,7 @@ func next[T any](r *rules, answers *[]T) (first T) {
 	return first
 }
 
-// before checks that the call before has asked all that it did when it was written down.
+// before checks that the call before asked for everything that it asked for when it was recorded.
 func (r *rules) before(call string) {
 	if answer := r.last == "Ring" || r.last == "Nobodys"; !answer && len(r.rings)+len(r.nobodys) > 0 {
 		r.c.fail("the machine has not asked about the ring, or about who is lost, in %s, which it did before", r.last)
@@ -104,7 +104,7 @@ func (r *rules) before(call string) {
 	r.last = call
 }
 
-// Opened checks that all open the same views, in order.
+// Opened checks that all processes open the same views, in order.
 func (r *rules) Opened(v *membership.View, hold bool) {
 	if last := r.View(); last != nil && v.Number <= last.Number {
 		r.c.fail("view %d comes after view %d", v.Number, last.Number)
@@ -122,25 +122,25 @@ func (r *rules) Opened(v *membership.View, hold bool) {
 	r.Machine.Opened(v, hold)
 }
 
-// Coming takes note that the beginning of a copy has come.
+// Coming records that the beginning of a copy has come.
 func (r *rules) Coming(from membership.Member, k recovery.Key) {
 	r.coming[coming{from, k}] = true
 	r.Machine.Coming(from, k)
 }
 
-// Drew takes note of a value.
+// Drew records a value of Once.
 func (r *rules) Drew(k recovery.Key) {
 	r.drew = append(r.drew, k)
 	r.Machine.Drew(k)
 }
 
-// Save takes note of it.
+// Save records a Save.
 func (r *rules) Save(number protocol.Rank, epoch uint64, balance int64) {
 	r.c.saved[number] = max(r.c.saved[number], epoch)
 	r.Machine.Save(number, epoch, balance)
 }
 
-// Resumed checks that a task goes on from where it may.
+// Resumed checks that a task may go on from this epoch.
 func (r *rules) Resumed(number protocol.Rank, epoch uint64) {
 	if may, _, known := r.Resume(number); !known || may != epoch {
 		r.c.fail("task %d goes on from epoch %d; the machine says %d, known: %t", number, epoch, may, known)
@@ -149,13 +149,13 @@ func (r *rules) Resumed(number protocol.Rank, epoch uint64) {
 	r.Machine.Resumed(number, epoch)
 }
 
-// Receive takes a message off its route. Copies may overtake each other; of other kinds the
-// next one must come, but a process that begins may have missed some.
+// Receive takes a message off its route. Copies may overtake each other. Messages of other kinds must come in
+// order, but a process that begins may have missed some.
 func (r *rules) Receive(by membership.Member, msg recovery.Message) {
 	copies := msg.Kind == recovery.Keep || msg.Kind == recovery.Have
 	if from := r.c.lives[by]; from == nil || from.rules == nil {
 		r.c.fail("%v comes from process %v, which has not begun", msg, by)
-	} else if !copies || !msg.Key.Backup() { // that may be declined, and most are sent without the machine
+	} else if !copies || !msg.Key.Backup() { // backups may be declined, and most are sent without the machine
 		r.arrives(from.rules, by, msg, copies)
 	}
 	r.Machine.Receive(by, msg)
@@ -193,14 +193,14 @@ func (r *rules) arrives(from *rules, by membership.Member, msg recovery.Message,
 	from.informs(r, by, t)
 }
 
-// dropped reports whether nothing is kept under a key any more, since a later epoch is committed
-// here, or as it was where the message comes from.
+// dropped reports whether a key's copies have been dropped, since a later epoch is committed here or, as of
+// the message, at its sender.
 func (r *rules) dropped(k recovery.Key, there uint64) bool {
 	return 0 < k.Epoch && k.Epoch < max(r.Committed(), there)
 }
 
-// informs reports a value of Once that was known to who sent a message, and is not to who
-// receives it. That a copy is kept does not depend on any.
+// informs fails if the sender of a message knew a value of Once that the receiver does not know. A Kept
+// message does not depend on any value.
 func (r *rules) informs(to *rules, by membership.Member, t sentMessage) {
 	if t.Kind == recovery.Kept {
 		return
@@ -213,7 +213,7 @@ func (r *rules) informs(to *rules, by membership.Member, t sentMessage) {
 	}
 }
 
-// Effects takes note of what the machine wants done.
+// Effects records the effects that the machine demands.
 func (r *rules) Effects() []recovery.Effect {
 	all := r.Machine.Effects()
 	for i := range all {

@@ -9,14 +9,14 @@ import (
 	"github.com/coppice-go/coppice/protocol/flow"
 )
 
-// tasks is what tasks have done in groups, in all their attempts.
+// tasks is what tasks have done in groups, over all their attempts.
 type tasks struct {
 	most      map[count]uint64
-	letters   map[letter]bool // that are sent and have not come
+	letters   map[letter]bool // sent and not received
 	decisions map[letter][]decision
 }
 
-// count is a number, of one task of a group with another.
+// count identifies a count of one task of a group with another.
 type count struct {
 	of       what
 	from, to protocol.Place
@@ -26,16 +26,16 @@ type count struct {
 type what uint8
 
 const (
-	gone  what = iota // messages of a stream
-	taken             // the same
+	gone  what = iota // messages of a stream that were sent
+	taken             // messages of a stream that the receiver has taken
 	sent              // the last operation in which something was sent
 	done              // operations that a task has completed
-	loose             // the same, some of them without their result
+	loose             // operations that a task has completed, some of them without their result
 )
 
 func (t *tasks) reached(k count, number uint64) { t.most[k] = max(t.most[k], number) }
 
-// stream is an end of one.
+// stream is an end of a stream.
 type stream struct {
 	*checker
 	from, to protocol.Place
@@ -44,20 +44,20 @@ type stream struct {
 
 func (s *stream) is(w what) count { return count{w, s.from, s.to, s.tag} }
 
-// out is the sending end.
+// out is the sending end of a stream.
 type out struct {
 	flow.Out
 	stream
 }
 
-// Out begins it.
+// Out begins the machine.
 func (q *life) Out(at protocol.Place, to protocol.Rank, tag, _ uint64) *out {
 	return &out{stream: stream{q.c, at, at.Of(to), tag}}
 }
 
 func (o *out) after() { o.reached(o.is(gone), o.Last()-uint64(o.Held())) }
 
-// Credited checks that the receiver has taken so many.
+// Credited checks that the receiver has taken that many messages.
 func (o *out) Credited(number uint64, again bool) {
 	if o.Credits++; number > o.most[o.is(taken)] {
 		o.fail("%d messages are said to be taken; the receiver has taken %d", number, o.most[o.is(taken)])
@@ -65,22 +65,22 @@ func (o *out) Credited(number uint64, again bool) {
 	o.Out.Credited(number, again)
 }
 
-// in is the receiving end.
+// in is the receiving end of a stream.
 type in struct {
 	flow.In
 	stream
 	window, last uint64
-	whole        map[uint64]bool // messages that are complete, and not taken
+	whole        map[uint64]bool // messages that are complete and not taken
 }
 
-// In begins it.
+// In begins the machine.
 func (q *life) In(at protocol.Place, from protocol.Rank, tag, window uint64) *in {
 	return &in{stream: stream{q.c, at.Of(from), at, tag}, window: window, whole: map[uint64]bool{}}
 }
 
 func (i *in) after() { i.reached(i.is(taken), i.Taken()) }
 
-// Arrive checks that a message has gone, comes in order, and is not too far ahead of what is taken.
+// Arrive checks that a message was sent, comes in order, and is not too far ahead of what is taken.
 func (i *in) Arrive(number uint64) flow.Arrival {
 	i.Arrivals++
 	switch {
@@ -95,7 +95,7 @@ func (i *in) Arrive(number uint64) flow.Arrival {
 	return i.In.Arrive(number)
 }
 
-// Complete takes note of it.
+// Complete records that a message is complete.
 func (i *in) Complete(number uint64) (first bool) {
 	first = i.In.Complete(number)
 	i.whole[number] = i.whole[number] || first
@@ -120,7 +120,7 @@ type group struct {
 	size  int
 }
 
-// place is that of a rank.
+// place returns the place of a rank.
 func (g *group) place(rank int) protocol.Place {
 	if g.tasks == nil {
 		return g.at.Of(protocol.Rank(rank))
@@ -128,19 +128,19 @@ func (g *group) place(rank int) protocol.Place {
 	return g.at.Of(g.tasks[rank])
 }
 
-// account is what a task knows of the operations of others.
+// account is what a task knows about the operations of others.
 type account struct {
 	credit.Account
 	group
 	tells bool // Tell must follow
 }
 
-// Account begins it.
+// Account begins the machine.
 func (q *life) Account(at protocol.Place, tasks []protocol.Rank, limits credit.Limits) *account {
 	return &account{Account: credit.Account{Limits: limits}, group: group{q.c, at, tasks, 0}}
 }
 
-// before checks that all were told who had to be.
+// before checks that every task that was due has been told how far this one is.
 func (a *account) before(call string) {
 	if a.tells && call != "Tell" {
 		if to, due := a.Tell(); due {
@@ -150,7 +150,7 @@ func (a *account) before(call string) {
 	a.tells = slices.Contains([]string{"Tell", "Hear", "Owe", "Completed", "Skip"}, call)
 }
 
-// completed is how many operations a task has, and one more.
+// completed identifies the count of operations that a task has completed, plus one.
 func completed(at protocol.Place, some bool) count {
 	if some {
 		return count{of: loose, from: at}
@@ -160,13 +160,13 @@ func completed(at protocol.Place, some bool) count {
 
 func (a *account) after() { a.reached(completed(a.at, a.Loose()), a.Count()+1) }
 
-// Send takes note of it.
+// Send records a message.
 func (a *account) Send(to int, seq uint64, bytes int) (free bool) {
 	a.reached(count{of: sent, from: a.at, to: a.place(to)}, seq)
 	return a.Account.Send(to, seq, bytes)
 }
 
-// Hear checks that something was sent.
+// Hear checks that a message was sent.
 func (a *account) Hear(from int, seq uint64, bytes int) {
 	if last := a.most[count{of: sent, from: a.place(from), to: a.at}]; seq > last {
 		a.fail("task %d is heard in operation %d; it has sent nothing after operation %d", a.place(from).Task, seq, last)
@@ -174,7 +174,7 @@ func (a *account) Hear(from int, seq uint64, bytes int) {
 	a.Account.Hear(from, seq, bytes)
 }
 
-// Credited checks that the task has completed so many operations.
+// Credited checks that the task has completed that many operations.
 func (a *account) Credited(from int, operations uint64, some bool) {
 	if a.Credits++; operations >= a.most[completed(a.place(from), some)] {
 		a.fail("task %d is said to have completed %d operations, loose: %t, which it has not", a.place(from).Task, operations, some)
@@ -182,14 +182,14 @@ func (a *account) Credited(from int, operations uint64, some bool) {
 	a.Account.Credited(from, operations, some)
 }
 
-// agreements is a task's part in those of a group.
+// agreements is a task's part in the agreements of a group.
 type agreements struct {
 	agreement.Tape[struct{}]
 	group
 	q      *life
 	rank   protocol.Rank
 	view   uint64
-	living []protocol.Rank // the ranks in it
+	living []protocol.Rank // the ranks in the view
 }
 
 // letter is a message of an agreement.
@@ -199,21 +199,21 @@ type letter struct {
 	print    [2]uint64
 }
 
-// decision is what a task has returned from an agreement.
+// decision is a result that a task has returned from an agreement.
 type decision struct {
 	agreement.Message
 	rank   protocol.Rank
 	living []protocol.Rank
 }
 
-// Agreements begins it.
+// Agreements begins the machine.
 func (q *life) Agreements(at protocol.Place, tasks []protocol.Rank, size int, rank protocol.Rank, ahead uint64) *agreements {
 	a := &agreements{group: group{q.c, at, tasks, size}, q: q, rank: rank}
 	a.Init(rank, a.those(func(protocol.Rank) bool { return true }), ahead)
 	return a
 }
 
-// those lists the ranks of tasks that are so.
+// those lists the ranks of tasks for which so reports true.
 func (a *agreements) those(so func(task protocol.Rank) bool) (ranks []protocol.Rank) {
 	for r := range a.size {
 		if so(a.place(r).Task) {
@@ -223,7 +223,7 @@ func (a *agreements) those(so func(task protocol.Rank) bool) (ranks []protocol.R
 	return ranks
 }
 
-// NewView checks that it is one that the process has opened, and who is in it.
+// NewView checks that the process has opened the view, and which ranks are in it.
 func (a *agreements) NewView(number uint64, living []protocol.Rank) {
 	switch v := a.views[number]; {
 	case number <= a.view:
@@ -247,7 +247,7 @@ func (a *agreements) Receive(number uint64, from protocol.Rank, m agreement.Mess
 	a.Tape.Receive(number, from, m)
 }
 
-// Next takes note of what is sent, and checks what is decided.
+// Next records what is sent, and checks what is decided.
 func (a *agreements) Next(number uint64) agreement.Action {
 	act := a.Tape.Next(number)
 	switch act.Kind {
@@ -259,8 +259,8 @@ func (a *agreements) Next(number uint64) agreement.Action {
 	return act
 }
 
-// decided checks that those who are in a view have returned the same, and that it is without those who were not
-// in the view that decided it.
+// decided checks that ranks that are in each other's views return the same decision, and that it leaves out
+// exactly the ranks that were not in the view that decided it.
 func (a *agreements) decided(k letter, d decision) {
 	a.Decisions++
 	for _, early := range a.decisions[k] {

@@ -19,7 +19,7 @@ var (
 
 func place(task protocol.Rank) protocol.Place { return protocol.Place{Group: 1, Task: task} }
 
-// streamTrace is that of six messages, of which four may be ahead.
+// streamTrace returns the trace of a stream of six messages, of which four may be ahead.
 func streamTrace(*testing.T) (s script) {
 	const window, messages = 4, 6
 	out := flow.OutTape{Note: s.tape(ann, "Out", place(0), protocol.Rank(1), 7, window)}
@@ -68,7 +68,8 @@ func TestWhatIsWrongInStreamsIsFound(t *testing.T) {
 	}.run(t, streamTrace)
 }
 
-// creditTrace is that of a task that sends to another in six operations; after the fourth it leaves one without its result.
+// creditTrace returns the trace of a task that sends to another in six operations; after the fourth it leaves
+// one without its result.
 func creditTrace(*testing.T) (s script) {
 	limits := credit.Limits{Operations: 8, Bytes: 100}
 	account := func(who membership.Member) *credit.Tape {
@@ -114,7 +115,7 @@ func TestWhatIsWrongInCreditIsFound(t *testing.T) {
 	}.run(t, creditTrace)
 }
 
-// agreementTrace is that of three tasks, of which the last dies; the others agree without it.
+// agreementTrace returns the trace of three tasks, of which the last dies; the others agree without it.
 func agreementTrace(t *testing.T) (s script) {
 	t.Helper()
 	first := membership.First(3, []protocol.Rank{0, 1, 2})

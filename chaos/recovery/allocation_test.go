@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A run works in the memory of the one before. What is left are mostly letters and views, which
-// live as long as somebody knows them.
+// A run works in the memory of the one before. The remaining allocations are mostly letters and views, which
+// live as long as some process knows them.
 func TestSchedulesAllocateLittle(t *testing.T) {
 	const most = 50 // objects; 41 when this was written
 	allocated := func(runs int) uint64 {

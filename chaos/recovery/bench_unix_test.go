@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whole groups a second of one core's time, and what each allocates.
+// BenchmarkRandom measures whole groups per second of one core's time, and the allocations of each.
 func BenchmarkRandom(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -27,7 +27,7 @@ func BenchmarkRandom(b *testing.B) {
 	}
 }
 
-// userSeconds is the time that all cores have spent on this process.
+// userSeconds returns the time that all cores have spent on this process.
 func userSeconds() float64 {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {

@@ -17,8 +17,8 @@ var (
 	errLosing = errors.New("a task is lost, though some live of those who had its state when there were enough copies")
 )
 
-// checkResumed looks at a task that r has let go on from a state: in a view all who do
-// so go on from the same epoch; and the tasks that are not run again are in it, or wait for it.
+// checkResumed checks a task that r resumes from a state: in a view all tasks that resume go on from the same
+// epoch, and the tasks that are not run again are in it, or wait for it.
 func checkResumed(w *replayWorld, r protocol.Rank, m replayMessage) error {
 	epoch := m.Copy.Epoch
 	if kept, _ := keepers(w, m.Copy, w.State(r).View()); kept == 0 && !jobOf(w).Stored() {
@@ -43,10 +43,10 @@ func checkResumed(w *replayWorld, r protocol.Rank, m replayMessage) error {
 	return nil
 }
 
-// checkLoss demands that nobody who lives has the state or value for which r gives a task up, and
-// that all processes have crashed that had it when there were enough copies: the owner then, and
-// as many others as there must be. There never were enough copies if the task was lost before, the others
-// went on without it, and all that knew this have crashed.
+// checkLoss demands that no live process has the state or value for lack of which r loses a task, and that
+// every process is dead that had it when there were enough copies: the owner then, and as many others as
+// required. There never were enough copies if the task was lost before, the others went on without it, and
+// every process that knew this is dead.
 func checkLoss(w *replayWorld, r protocol.Rank, c *replay.Copy) error {
 	view := w.State(r).View()
 	for other := range jobOf(w).Coordinator() {
@@ -61,7 +61,7 @@ func checkLoss(w *replayWorld, r protocol.Rank, c *replay.Copy) error {
 	return nil
 }
 
-// keepers counts those who had a copy when there were enough, and those of them who live.
+// keepers counts the processes that had a copy when there were enough, and how many of them are alive.
 func keepers(w *replayWorld, c *replay.Copy, view *membership.View) (all, left int) {
 	for r := range jobOf(w).Coordinator() {
 		for _, d := range w.Delivered(r) {
@@ -79,13 +79,14 @@ func keepers(w *replayWorld, c *replay.Copy, view *membership.View) (all, left i
 	return all, left
 }
 
-// lingers reports whether a process has handed over its tasks and copies, and a view is without it, of which it may not have heard: it ends soon.
+// lingers reports whether a process has handed over its tasks and copies, and a view, of which it may not
+// have heard, has removed it: it ends soon.
 func lingers(w *replayWorld, r protocol.Rank, view *membership.View) bool {
 	m := w.State(r).Members()
 	return m.Free() && (m.Out() || view.Number > m.View().Number && !view.Has(m.Self()))
 }
 
-// lives tells whether a life has not ended.
+// lives reports whether a life has not ended.
 func lives(w *replayWorld, m membership.Member) bool {
 	return w.Alive(m.ID) && uint32(w.Life(m.ID)) == m.Incarnation
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// A world in which nobody resumes, or no task is ever lost, would say nothing.
+// A world in which no task resumes, or no task is ever lost, would prove nothing.
 func TestEpochsMeetWhatTheyAreToSurvive(t *testing.T) {
 	met := map[string]int{}
 	for _, r := range []Job{
@@ -105,8 +105,8 @@ func meetEpochs(w *replayWorld, met map[string]int) {
 	}
 }
 
-// With as many copies as there are victims no task is lost; with fewer only if all die who
-// have one.
+// With as many copies as there are victims no task is lost; with fewer, a task is lost only if all processes
+// die that have a copy.
 func TestTasksThatSaveSurviveCrashesAtEveryPoint(t *testing.T) {
 	cases := []Job{
 		{P: 2, Crashes: 1, Saves: 2, LossyCrashes: true},

@@ -8,21 +8,22 @@ import (
 	rules "github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// What must hold when processes leave: where none has died otherwise, nothing is lost and nothing is run again from before.
+// What must hold when processes leave: if no process has died otherwise, nothing is lost and nothing is run
+// again from before.
 
 // onlyLeft reports whether no process has died so far, except by leaving, and the run has no suspicions.
 func (l *recorder) onlyLeft() bool {
 	return l.deaths == 0 && l.run.Suspicions+l.run.Cuts+l.run.Frozen+l.run.Late == 0 && !l.run.Logless
 }
 
-// fails takes note of what is wrong.
+// fails records the first error.
 func (l *recorder) fails(err error) {
 	if l.err == nil {
 		l.err = err
 	}
 }
 
-// leaving looks at a process that opens a view, in which some may leave.
+// leaving checks a process that opens a view, in which some processes may leave.
 func (l *recorder) leaving(s *replayState, before, v *membership.View) {
 	for t, owner := range v.Owners {
 		task := protocol.Rank(t)
@@ -39,7 +40,7 @@ func (l *recorder) leaving(s *replayState, before, v *membership.View) {
 	}
 }
 
-// onlyLeavers reports whether all leave who have a copy.
+// onlyLeavers reports whether all processes that have a copy leave.
 func (l *recorder) onlyLeavers(v *membership.View, k rules.Key) bool {
 	some := false
 	for i := range l.procs {
@@ -52,8 +53,8 @@ func (l *recorder) onlyLeavers(v *membership.View, k rules.Key) bool {
 	return some
 }
 
-// frees looks at a process that says that nobody needs it any more, as of its view: every owner that is in the same view has what its
-// tasks have saved, and so have as many of those who stay as must.
+// frees checks a process that says, as of its view, that no process needs it anymore: every owner in the same
+// view has what its tasks have saved, and so do as many of the processes that stay as required.
 func (l *recorder) frees(s *replayState) {
 	v, self := s.View(), s.Members().Self().ID
 	if v == nil || self >= l.Coordinator() || !s.Members().Free() || l.procs[self].free == v.Number {
@@ -73,7 +74,7 @@ func (l *recorder) frees(s *replayState) {
 			if m.ID == owner || v.Leaves(m.ID) {
 				continue
 			}
-			if stay++; l.procs[m.ID].state.Rules().Holds(k) || l.procs[m.ID].state.Rules().Committed() > k.Epoch { // it has a later one
+			if stay++; l.procs[m.ID].state.Rules().Holds(k) || l.procs[m.ID].state.Rules().Committed() > k.Epoch { // or it has a later one
 				have++
 			}
 		}
@@ -83,11 +84,11 @@ func (l *recorder) frees(s *replayState) {
 	}
 }
 
-// retires looks at a process that is about to end, and reports whether it leaves.
+// retires checks a process that is about to end, and reports whether it leaves.
 func (l *recorder) retires(r protocol.Rank, p *process) bool {
 	all := p.opened != nil && len(p.opened.Leaving) == len(p.opened.Members)
 	if !p.state.Retired() || all {
-		l.deaths++ // also at the end of the job, when all go
+		l.deaths++ // also at the end of the job, when all leave
 		l.safe = l.safe && p.state.Leaves() == 0
 		if p.opened != nil && p.opened.Leaves(r) && !all {
 			l.saw(diesLeaving)

@@ -31,7 +31,7 @@ var (
 	errWithout  = errors.New("a task is lost, though processes have only left, or fewer have died than had copies")
 )
 
-// jobOf is the job of a run.
+// jobOf returns the job of a run.
 func jobOf(w *replayWorld) *replay.Job {
 	if l := observer(w); l != nil {
 		return l.Job
@@ -39,7 +39,7 @@ func jobOf(w *replayWorld) *replay.Job {
 	return w.Protocol().(*replay.Job)
 }
 
-// wishedDead is whom a Work wants dead.
+// wishedDead returns the process that a Work asks to kill.
 func wishedDead(m replayMessage) (protocol.Rank, uint64, bool) {
 	if l := m.Letter.Letter; l != nil && m.Kind == replay.View && l.Kind == membership.Fence {
 		return l.Who.ID, uint64(l.Who.Incarnation), true
@@ -47,11 +47,12 @@ func wishedDead(m replayMessage) (protocol.Rank, uint64, bool) {
 	return 0, 0, false
 }
 
-// calm tells whether nobody was told to suspect another.
+// calm reports whether no process had reason to suspect another.
 func calm(w *replayWorld) bool { return w.Doubts() == 0 && w.Cuts() == 0 && w.Late() == 0 }
 
-// begins is the life in which a process begins that is late: the next if a view without the first is open, and none if all processes that
-// could let it in are gone, or leave because the job is over: a coordinator refuses it then.
+// begins returns the life in which a late process begins: the second if a view without its first life is
+// open, and none if all processes that could add it are gone, or leave because the job is over: a coordinator
+// refuses it then.
 func begins(w *replayWorld, r protocol.Rank) uint32 {
 	j := jobOf(w)
 	if _, in := j.First().Find(r); !in {
@@ -85,8 +86,8 @@ func begins(w *replayWorld, r protocol.Rank) uint32 {
 	return 1
 }
 
-// without tells whether those who do not stand still are more than half of every view that any
-// process is in or has accepted, even if all others who stand still join it.
+// without reports whether the processes that are not frozen are a majority of every view that any process is
+// in or has accepted, even if all frozen processes outside it join it.
 func without(w *replayWorld, frozen []bool) bool {
 	for r := range jobOf(w).Coordinator() {
 		if !w.Alive(r) || !w.State(r).Members().Member() {
@@ -119,7 +120,7 @@ func majority(w *replayWorld, v *membership.View, frozen []bool) bool {
 	return 2*core > all
 }
 
-// claimBits: who sends a message claims that these are the bits of its name.
+// claimBits claims, for the sender of a message, that these are the bits of the message's name.
 func claimBits(m replayMessage) (key, value uint64, ok bool) {
 	if m.Kind != replay.Data {
 		return 0, 0, false
@@ -127,8 +128,8 @@ func claimBits(m replayMessage) (key, value uint64, ok bool) {
 	return said(m.Frame), m.Frame.Sum(), true
 }
 
-// witnessReplay says what is wrong with what r has just delivered. Who is out and does
-// not know it may run what others run again.
+// witnessReplay returns what is wrong with what r has just delivered. A process that is out and does not know
+// it may run what others run again.
 func witnessReplay(w *replayWorld, r protocol.Rank) error {
 	if !calm(w) {
 		return nil
@@ -167,8 +168,8 @@ func checkBits(g *replay.Program, r protocol.Rank, a *replay.Attempt, serial [][
 	return fmt.Errorf("%w: task %d at p%d, begun in view %d, from operation %d on: %s", errBits, a.Task, r, a.View, at, what)
 }
 
-// checkAdopted looks at the members of a view, and at the tasks that r has adopted with it. Where one was that has
-// moved, it may still wait for the epoch that the view commits.
+// checkAdopted checks the members of a view, and the tasks that r has adopted with it. The former owner of a
+// task that has moved may still wait for the epoch that the view commits.
 func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 	for i, m := range v.Members[1:] {
 		if v.Members[i].ID == m.ID {
@@ -185,7 +186,7 @@ func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 			continue
 		}
 		for other := range jobOf(w).Coordinator() {
-			if other == r || !w.Alive(other) || w.Rest(other) == chaos.Done { // who came back when the job was over has yet to learn it
+			if other == r || !w.Alive(other) || w.Rest(other) == chaos.Done { // one that came back after the end has yet to learn of it
 				continue
 			}
 			at, ok := w.State(other).Stands(task)
@@ -197,7 +198,8 @@ func checkAdopted(w *replayWorld, r protocol.Rank, v *membership.View) error {
 	return nil
 }
 
-// checkAware demands that everybody who lives in a view knows that the job is over when one leaves for that reason.
+// checkAware demands that every live process in a view knows that the job is over when one leaves for that
+// reason.
 func checkAware(w *replayWorld) error {
 	for r := range jobOf(w).Coordinator() {
 		if !w.Alive(r) || w.Frozen(r) || w.State(r).KnowsOver() > 0 || w.State(r).Members().Free() { // a view has removed it, and it will learn of that
@@ -210,7 +212,7 @@ func checkAware(w *replayWorld) error {
 	return nil
 }
 
-// check says what is wrong at the end of a run.
+// check returns what is wrong at the end of a run.
 func (r Job) check(w *replayWorld) error {
 	if l := observer(w); l != nil {
 		if r = l.run; l.err != nil {
@@ -225,33 +227,34 @@ func (r Job) check(w *replayWorld) error {
 	return checkReturned(w)
 }
 
-// checkReturned says who has not come to the end, or with something else than others.
+// checkReturned returns an error for a process that has not come to the end, or came to another result than
+// the others.
 func checkReturned(w *replayWorld) error {
 	settled, sure := w.Settled()
 	views := endings(w)
-	left := len(views) > 0 // somebody of the job
+	left := len(views) > 0 // some process of the job
 	for r := range jobOf(w).Coordinator() {
 		left = left || w.Alive(r) && !w.Frozen(r) && w.Life(r) == 1 && !w.State(r).Out() && w.State(r).View() != nil
 	}
 	if !left {
 		return nil
 	}
-	lost := false // a task
+	lost := false // a task is lost
 	var unended error
 	for r := range protocol.Rank(w.P()) {
 		switch s := w.State(r); {
-		case w.Alive(r) && w.Frozen(r) && s.Lost() != nil && s.View() != nil && len(views) > 0 && views[0] <= s.View().Number: // and was there when the job ended
+		case w.Alive(r) && w.Frozen(r) && s.Lost() != nil && s.View() != nil && len(views) > 0 && views[0] <= s.View().Number: // and it was there when the job ended
 			lost = true
 		case !w.Alive(r) || w.Frozen(r) || w.Life(r) > 1 || s.Out() && !calm(w) && !sure: // a later life may be too late
 		case jobOf(w).Inside() && s.View() == nil: // it has come too late
-		case s.Out() && s.Members().Leaving(): // others did, and had not to wait for it
+		case s.Out() && s.Members().Leaving(): // others ended, and did not have to wait for it
 		case s.Out() && sure:
 			return fmt.Errorf("%w: p%d, which nobody suspected, is out: %w", chaos.ErrStalled, r, s.Err())
 		case s.Err() != nil:
 			return fmt.Errorf("p%d: %w", r, s.Err())
-		case s.Lost() != nil && !(jobOf(w).Inside() && len(views) > 0 && calm(w)): // another process could have told it that the job is over
+		case s.Lost() != nil && !(jobOf(w).Inside() && len(views) > 0 && calm(w)): // otherwise another process could have told it that the job is over
 			lost = true
-		case w.Rest(r) != chaos.Done && !(lost && r == jobOf(w).Coordinator()): // which waits for all
+		case w.Rest(r) != chaos.Done && !(lost && r == jobOf(w).Coordinator()): // the coordinator waits for all tasks
 			if unended != nil {
 				continue
 			}
@@ -271,7 +274,7 @@ func checkReturned(w *replayWorld) error {
 		last := lastAttempts(w, view)
 		err := checkLast(jobOf(w).Program(), last)
 		if l := observer(w); errors.Is(err, errReturned) && l != nil && l.lost {
-			return nil // the end does not wait for a lost task, and all who knew of it have died since
+			return nil // the end does not wait for a lost task, and every process that knew of it has died since
 		}
 		if err != nil {
 			return err
@@ -286,9 +289,10 @@ func checkReturned(w *replayWorld) error {
 	return nil
 }
 
-// endings are the views in which the job has ended, in order: for a coordinator that is apart, one. Where it is part of a process, some
-// may have found it to be over, and left, before others, who cannot know of them, have found it in a later view. Who was told before it
-// was let in has nothing to show for it.
+// endings returns the views in which the job has ended, in order: one if the coordinator has a rank of its
+// own. If the coordinator is part of a process, some processes may have found the job to be over, and left,
+// before others, which cannot know of them, find it over in a later view. A process that was told before it
+// joined has no view of it.
 func endings(w *replayWorld) (views []uint64) {
 	if j := jobOf(w); !j.Inside() {
 		if view := w.State(j.Coordinator()).Ending(); view > 0 {
@@ -307,11 +311,12 @@ func endings(w *replayWorld) (views []uint64) {
 	return views
 }
 
-// checkSame demands that a job that has ended in two views has ended with the same. Newcomers that are more than those beyond a
-// cut, all of whom know what was aborted and that the job is over, may run it again without knowing either.
+// checkSame demands that a job that has ended in two views has ended with the same results. If all processes
+// that know what was aborted, and that the job is over, are beyond a cut, newcomers that outnumber them may
+// run it again without knowing either.
 func checkSame(w *replayWorld, one, other []attempt) error {
 	if l := observer(w); l != nil && (!l.strict || !calm(w) && l.run.Joiners+l.run.Restarts > 0) {
-		return nil // values may have been drawn anew
+		return nil // values of Once may have been drawn again
 	}
 	for t := range one {
 		if !slices.Equal(one[t].Digests, other[t].Digests) {
@@ -321,14 +326,14 @@ func checkSame(w *replayWorld, one, other []attempt) error {
 	return nil
 }
 
-// attempt is one that has returned, and where.
+// attempt is an attempt that has returned, and where.
 type attempt struct {
 	*replay.Attempt
 	at protocol.Rank
 }
 
-// lastAttempts are, by task, those that began in the latest view up to the one in which the job
-// has ended.
+// lastAttempts returns, by task, the returned attempt that began in the latest view up to the view in which
+// the job ended.
 func lastAttempts(w *replayWorld, end uint64) []attempt {
 	last := make([]attempt, jobOf(w).Program().Tasks)
 	for r := range protocol.Rank(w.P()) {
@@ -341,8 +346,7 @@ func lastAttempts(w *replayWorld, end uint64) []attempt {
 	return last
 }
 
-// checkLast demands that every task has returned, with the same operations aborted, and
-// with the right bits.
+// checkLast demands that every task has returned, with the same operations aborted, and with the right bits.
 func checkLast(g *replay.Program, last []attempt) error {
 	var onces [][]uint64
 	for _, a := range last {
@@ -367,28 +371,28 @@ func checkLast(g *replay.Program, last []attempt) error {
 	return nil
 }
 
-// stepsMax bounds a run of a program with M messages. Every attempt of a task sends what the task sends, every view
-// may have everything sent again: with K crashes at most (1+2K)·M messages among
-// tasks, each of which is a step of the sender, one of the receiver, and one in which
-// the receiver has nothing to do. The rest is for the views.
+// stepsMax bounds a run of a program with M messages. Every attempt of a task sends what the task sends, and
+// every view may have everything sent again: with K crashes at most (1+2K)·M messages among tasks, each of
+// which is a step of the sender, one of the receiver, and one in which the receiver has nothing to do. The
+// rest is for the views.
 func (r Job) stepsMax(m, saves, onces int) int {
 	k, n := r.Crashes, r.P+r.Joiners
-	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // who comes back makes a view, too
-	k += r.Frozen + r.Late + saves                    // which may move tasks
+	k += min(r.Suspicions+r.Cuts*n, n-1) + r.Restarts // a process that comes back makes a view, too
+	k += r.Frozen + r.Late + saves                    // a save may move tasks
 	k += 3 * r.Drains                                 // a view that says so, one that moves tasks and one without it
 	if r.Inside {
-		k += n // who leaves is dead for the others
+		k += n // a process that leaves is dead for the others
 	}
 	steps := 3*(1+2*k)*m + 3*(1+k)*r.tasks() + 30*(1+k+r.Joiners)*(n+1)
-	if r.Cancels > 0 { // records to all by all, and in every view again, with a word
+	if r.Cancels > 0 { // all send records to all, and in every view again, with a word
 		steps += 3*n*n*(r.Cancels+(k+r.Joiners)*(1+r.Cancels)) + 2*r.Cancels
 	}
 	if kept := saves + onces; kept > 0 {
-		// A copy goes to all at most, is acknowledged, and handed over by all in a view; a
-		// sweep is two messages a process.
+		// A copy goes to all at most, is acknowledged, and handed over by all in a view; a sweep is
+		// two messages a process.
 		steps += 3 * (1 + k + r.Joiners) * (kept*r.tasks()*(3*n+2) + 2*n*(saves+1) + n*n)
 	}
-	if r.Suspicions+r.Cuts+r.Frozen+r.Late > 0 { // who is in doubt is asked again and again
+	if r.Suspicions+r.Cuts+r.Frozen+r.Late > 0 { // a suspected process is queried again and again
 		steps += 1000 * n
 	}
 	return steps

@@ -1,5 +1,5 @@
-// Package recovery attacks recovery by replay: random programs under random schedules,
-// and crashes at every moment of every operation.
+// Package recovery attacks recovery by replay: random programs under random schedules, and crashes at every
+// moment of every operation.
 package recovery
 
 import (
@@ -16,17 +16,15 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Job is one whose tasks survive the death of processes, to be attacked: all
-// but one may crash, at any moment, and every task must return with the bits that it
-// has without any message. If nobody survives but processes that had not joined, nothing
-// is promised.
+// Job is a job, to attack, whose tasks survive crashes of processes: all processes but one may crash, at any
+// moment, and every task must return with the bits that it gets without messages. If the only survivors are
+// processes that had not joined, nothing is promised.
 type Job struct {
-	// P is the number of processes, Tasks that of tasks, 0: as many. Task t belongs to
-	// process t mod P; with fewer tasks than processes there are spares.
+	// P is the number of processes. Tasks is the number of tasks; 0: P. Task t belongs to process t mod
+	// P; with fewer tasks than processes there are spares.
 	P, Tasks int
 
-	// Joiners is the number of processes that are told to join, at any moment. Their
-	// ranks follow.
+	// Joiners is the number of processes that get a notice to join, at any moment. Their ranks follow.
 	Joiners int
 
 	// Ops are the operations of programs. nil: all.
@@ -35,61 +33,60 @@ type Job struct {
 	// Operations is the length of a random program. A tenth of them are short.
 	Operations int
 
-	// Cancels is how many contexts end at most, each that of one operation of one
-	// task at one process, at any moment. With it some operations are agreed.
+	// Cancels is how many contexts end at most, each the context of one operation of one task at one
+	// process, at any moment. With it some operations are agreed.
 	Cancels int
 
-	// Saves is how often programs call Save: random ones at random places, those of
-	// plans before the operation, after it, and so on. Some: up to three times in half
-	// of the random programs. With it, tasks of some random programs call Once, too.
+	// Saves is how often programs call Save: random ones at random places; the programs of plans before
+	// the operation, after it, and so on. Some: up to three times, in half of the random programs. With
+	// it, tasks of some random programs call Once, too.
 	Saves int
 
-	// Copies is how many other processes keep what a task saves. 0: as many as may crash;
-	// in a third of the random programs any number up to that, with which tasks may be lost.
+	// Copies is how many other processes keep what a task saves. 0: as many as may crash; in a third of
+	// the random programs any number up to that, with which tasks may be lost.
 	Copies int
 
-	// Moves lets tasks begin anywhere, in plans all at process 0, and move in Save to where there are fewer.
-	// So they do, too, if there are joiners.
+	// Moves lets tasks begin anywhere, in plans all at process 0, and move in Save to processes that have
+	// fewer. They also move if processes may join, restart, leave or begin late.
 	Moves bool
 
-	// Whole has every copy of a state sent in one message. Otherwise some are sent in parts.
+	// Whole sends every copy of a state in one message. Otherwise some are sent in parts.
 	Whole bool
 
-	Crashes      int  // at most; P−1 always leave a survivor, P−1+Joiners a process that may have joined
+	Crashes      int  // at most; with P−1 there is always a survivor; with P−1+Joiners the survivor may have joined
 	LossyCrashes bool // as in chaos.Config
 
-	// Suspicions, Cuts, OneWay and Restarts are as in chaos.Config. Who is suspected is killed,
-	// or left out beyond a cut; then all processes may be lost. Who comes back joins.
+	// Suspicions, Cuts, OneWay and Restarts are as in chaos.Config. A suspected process is killed, or
+	// excluded beyond a cut; then all processes may be lost. A process that comes back joins.
 	Suspicions, Cuts, Restarts int
 	OneWay                     bool
 
-	// Frozen is as in chaos.Config. Where a majority does not stand still, it gets on by
-	// suspicion.
+	// Frozen is as in chaos.Config. If a majority is not frozen, suspicion is enough for it to progress.
 	Frozen int
 
-	// Late is as in chaos.Config. In a swarm a quarter of the runs have such processes.
+	// Late is as in chaos.Config. In a swarm a quarter of the runs have late processes.
 	Late int
 
-	// Logless lets a process give up its log, at any moment. What it sent to a task that is
-	// to be run again is lost, and so is the task.
+	// Logless lets a process drop its log, at any moment. What it sent to a task that is to be run again
+	// is lost, and so is the task.
 	Logless bool
 
-	// Drains is the greatest number of processes that get an order to leave. They hand over their tasks and copies first. In a
-	// swarm a quarter of the runs have such orders.
+	// Drains is the greatest number of orders to leave. A process that leaves hands over its tasks and
+	// copies first. In a swarm a quarter of the runs have such orders.
 	Drains int
 
 	// Hosts is as in replay.Config.
 	Hosts int
 
-	// Stored lets what tasks save be kept in files, in a quarter of a swarm: no task is lost for want of its state.
+	// Stored keeps what tasks save in files, in a quarter of a swarm: no task is lost for want of its
+	// state.
 	Stored bool
 
-	// Inside makes the coordinator a part of a process, which may crash like any other. Otherwise it is apart, and
-	// never does. SomeInside: so it is in a quarter of a swarm.
+	// Inside makes the coordinator part of a process, which may crash like any other. Otherwise the
+	// coordinator is apart, and never crashes. SomeInside does so in a quarter of a swarm.
 	Inside, SomeInside bool
 
-	// Swarm lets every run draw its own sizes, faults and options. Those above are what it
-	// draws at most.
+	// Swarm lets every run draw its own sizes, faults and options, up to those above.
 	Swarm bool
 
 	KeepGoing, AsFound bool // as in chaos.Config
@@ -97,7 +94,7 @@ type Job struct {
 	Progress           func(runs int) // as in chaos.Config
 }
 
-// Some are so many Saves as it happens.
+// Some stands for a random number of Saves.
 const Some = -1
 
 type (
@@ -108,10 +105,10 @@ type (
 	replaySetup   = chaos.Setup[replayState, replayMessage]
 )
 
-// short is the length of programs that are short.
+// short is the length of short programs.
 const short = 8
 
-// Random runs random programs, another one each, under random schedules.
+// Random runs random programs, a new one each time, under random schedules.
 func (r Job) Random(seed uint64, runs, workers int) (chaos.Report, error) {
 	cfg, counts, err := r.random()
 	if err != nil {
@@ -122,7 +119,7 @@ func (r Job) Random(seed uint64, runs, workers int) (chaos.Report, error) {
 	return report, err
 }
 
-// random is the world of Random, and counts the situations that occur in it.
+// random returns the world of Random, and the counts of situations that occur in it.
 func (r Job) random() (replayConfig, *tally, error) {
 	menus := make([]*replay.Menu, r.tasks()+1)
 	for tasks := range menus {
@@ -169,18 +166,18 @@ func (r Job) random() (replayConfig, *tally, error) {
 		r.prepare(s, &menu, n, counts)
 	}
 	cfg.Reuse = true
-	cfg.Claim = nil // the recorder's; a list of claims would be long
+	cfg.Claim = nil // the recorder checks claims; a list of them would be long
 	cfg.Dying = func(w *replayWorld, p protocol.Rank) { observer(w).dies(w, p) }
 	cfg.StepsMax = r.stepsMax(menu.MessagesMax(r.Operations), r.savesMax(), r.Operations)
 	return cfg, counts, err
 }
 
-// prepare draws a program of n operations, and how it is run.
+// prepare draws a program of n operations, and how to run it.
 func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 	g, copies := r.saving(s, menu, n)
 	job, err := r.job(g, r.vary(s, g), copies, func() int { return s.Choose(r.P) })
 	if err != nil {
-		panic(err) // the same but for the program was possible
+		panic(err) // a job with another program was possible
 	}
 	if r.Swarm {
 		s.Shrink(job.Ranks())
@@ -193,17 +190,18 @@ func (r Job) prepare(s *replaySetup, menu *replay.Menu, n int, counts *tally) {
 	if r.Drains > 0 {
 		s.Inputs = slices.Grow(slices.Clip(s.Inputs), r.Drains)
 	}
-	for range r.Drains { // some of them twice
+	for range r.Drains { // some processes twice
 		s.Inputs = append(s.Inputs, chaos.Input{Rank: protocol.Rank(s.Choose(r.P + r.Joiners)), Notice: replay.Drain})
 	}
 	l := newRecorder(s.Own.(*own), r, job, counts)
-	// Who joined last may have no copy.
+	// The process that joined last may have no copy.
 	l.strict = g.Onces() == 0 || copies >= r.deaths()+r.Suspicions && r.Cuts == 0 && r.deaths() < r.P
 	l.safe = r.keepsAll(copies)
 	s.Protocol = l
 }
 
-// deaths returns the greatest number of processes that die unsuspected. Leaving processes count only if no process may be left that stays.
+// deaths returns the greatest number of processes that die unsuspected. Leaving processes count only if
+// possibly no process stays.
 func (r Job) deaths() int {
 	n := r.Crashes + r.Frozen
 	if n+r.Drains >= r.P {
@@ -212,13 +210,14 @@ func (r Job) deaths() int {
 	return n
 }
 
-// keepsAll reports whether nothing may be lost, with so many copies: fewer processes die than have one, and some are left that stay.
+// keepsAll reports whether nothing may be lost, with the given number of copies: fewer processes die than
+// have one, and some processes stay.
 func (r Job) keepsAll(copies int) bool {
 	n := r.Crashes + r.Frozen
 	return copies >= n && n+r.Drains < r.P && r.Suspicions+r.Cuts == 0 && !r.Logless
 }
 
-// own is what a worker uses in one run after the other.
+// own is what a worker reuses from run to run.
 type own struct {
 	memory   *replay.Memory
 	recorder recorder
@@ -231,7 +230,7 @@ func newOwn() *own {
 	return o
 }
 
-// savesMax is how many Saves a program has at most.
+// savesMax returns how many Saves a program has at most.
 func (r Job) savesMax() int {
 	if r.Saves == Some {
 		return 3
@@ -267,8 +266,7 @@ func (r Job) saving(s *replaySetup, menu *replay.Menu, n int) (*replay.Program, 
 
 func (r Job) tasks() int { return cmp.Or(max(r.Tasks, 0), r.P) }
 
-// Plans lists the ways of carrying out the operations; with Cancels, of those that can
-// be agreed.
+// Plans lists the ways of carrying out the operations; with Cancels, only of those that can be agreed.
 func (r Job) Plans() (all []*replay.Plan, err error) {
 	ops := r.Ops
 	if ops == nil {
@@ -289,17 +287,16 @@ func (r Job) Plans() (all []*replay.Plan, err error) {
 	return all, nil
 }
 
-// CrashPoints lets, in one schedule, processes crash at every moment, up to Crashes of
-// them: for every plan, in a program that sends messages before. With LossyCrashes a
-// crash takes nothing that is on its way with it, or everything. With Cancels every task
-// in turn aborts the operation, and messages follow. The plans are shared out to
+// CrashPoints makes up to Crashes processes crash, in one schedule, at every moment: for every plan, in a
+// program that sends messages before. With LossyCrashes a crash loses none or all of the messages in flight.
+// With Cancels every task in turn aborts the operation, and messages follow. The plans are divided among
 // workers (0: one per core).
 func (r Job) CrashPoints(workers int) (chaos.Report, error) {
 	return r.eachPlan(workers, func(cfg replayConfig) (chaos.Report, error) { return chaos.CrashPoints(cfg) })
 }
 
-// DelayBounded runs the program of every plan under every schedule with so many
-// delays, each crash one of them.
+// DelayBounded runs the program of every plan under every schedule with at most that many delays. Each crash
+// is a delay.
 func (r Job) DelayBounded(delays, workers int) (chaos.Report, error) {
 	return r.eachPlan(workers, func(cfg replayConfig) (chaos.Report, error) { return chaos.DelayBounded(cfg, delays) })
 }
@@ -309,8 +306,8 @@ func (r Job) Exhaustive(workers int) (chaos.Report, error) {
 	return r.eachPlan(workers, chaos.Exhaustive[replayState, replayMessage])
 }
 
-// eachPlan adds up what comes of attacking the programs of all plans, up to the first
-// that violates something.
+// eachPlan adds up the reports of attacking the programs of all plans, up to the first that violates
+// something.
 func (r Job) eachPlan(workers int, attack func(replayConfig) (chaos.Report, error)) (sum chaos.Report, err error) {
 	worlds, err := r.worlds()
 	if err != nil {
@@ -358,7 +355,7 @@ type planned struct {
 	config replayConfig
 }
 
-// worlds are those of all plans and, with Cancels, all tasks that may abort.
+// worlds returns the worlds of all plans and, with Cancels, of all tasks that may abort.
 func (r Job) worlds() (all []planned, err error) {
 	plans, err := r.Plans()
 	if err != nil {
@@ -384,8 +381,7 @@ func (r Job) worlds() (all []planned, err error) {
 	return all, nil
 }
 
-// eachTask lists the tasks whose contexts end in the first operation, wherever they are
-// run.
+// eachTask lists the tasks whose contexts end in the first operation, wherever they run.
 func (r Job) eachTask() (all [][]replay.Cancel) {
 	for task := range protocol.Rank(r.tasks()) {
 		var everywhere []replay.Cancel
@@ -397,7 +393,7 @@ func (r Job) eachTask() (all [][]replay.Cancel) {
 	return all
 }
 
-// program is messages and then the operation of a plan or, with Cancels, the other way
+// program returns a program of messages and then the operation of a plan or, with Cancels, the other way
 // round.
 func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 	sends, err := replay.Plans(replay.Send, r.tasks())
@@ -416,7 +412,7 @@ func (r Job) program(plan *replay.Plan, seed int) (*replay.Program, error) {
 	return replay.NewProgram(r.tasks(), uint64(seed), calls...).Saved(before...), nil
 }
 
-// job has a program run. With Moves, owner says where a task begins.
+// job returns a job that runs a program. With Moves, owner draws the process where a task begins.
 func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner func() int) (*replay.Job, error) {
 	cfg := replay.Config{
 		Program: g, Processes: r.P, Joiners: r.Joiners, Cancels: cancels, Called: r.Restarts+r.Late > 0, Copies: copies,
@@ -431,8 +427,8 @@ func (r Job) job(g *replay.Program, cancels []replay.Cancel, copies int, owner f
 	return replay.New(cfg)
 }
 
-// vary lets some contexts end: half of them those of first attempts, half of them
-// before the job begins, the others at any moment.
+// vary makes some contexts end: half of them those of first attempts, half of them before the job begins, the
+// others at any moment.
 func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
 	var agreed []int
 	for at := range g.Calls {
@@ -459,7 +455,7 @@ func (r Job) vary(s *replaySetup, g *replay.Program) (before []replay.Cancel) {
 	return before
 }
 
-// world is that of a job with a program.
+// world returns the world of a job with a program.
 func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, error) {
 	if min(r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains, r.Late) < 0 {
 		return replayConfig{}, fmt.Errorf("chaos: %d contexts that end, %d suspicions, %d cuts, %d restarts, %d frozen, %d that leave, %d that begin late, allowed are 0 and more", r.Cancels, r.Suspicions, r.Cuts, r.Restarts, r.Frozen, r.Drains, r.Late)
@@ -485,7 +481,7 @@ func (r Job) world(g *replay.Program, cancels []replay.Cancel) (replayConfig, er
 	}, nil
 }
 
-// inputs tell processes to begin: those that join, and, if some come back, all.
+// inputs returns Begin notices for the processes that join, and, if any may restart or be late, for all.
 func (r Job) inputs() (all []chaos.Input) {
 	if r.Joiners+r.Restarts+r.Late > 0 {
 		all = make([]chaos.Input, 0, r.P+r.Joiners)

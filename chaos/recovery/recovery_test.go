@@ -13,8 +13,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A world in which no abort is ever lost with its process, or reaches a task that is run
-// again, would say nothing.
+// A world in which no abort is ever lost with its process, or reaches a task that is run again, would prove
+// nothing.
 func TestAbortsMeetWhatTheyAreToSurvive(t *testing.T) {
 	cfg, _, err := Job{P: 3, Joiners: 1, Crashes: 2, Cancels: 2, Operations: 3, LossyCrashes: true}.random()
 	if err != nil {
@@ -56,12 +56,12 @@ func meet(w *replayWorld, met map[string]int) {
 	}
 }
 
-// sampleVariable says how many worlds of each operation are sampled for crash points of
-// three victims.
+// sampleVariable names the variable that says how many worlds of each operation are sampled for crash points
+// of three victims.
 const sampleVariable = "COPPICE_POINTS"
 
-// All crash points of three victims are too many: a sample is a way to carry out an
-// operation and who the victims are, with every moment of their deaths.
+// All crash points of three victims are too many: a sample is a way to carry out an operation and a choice of
+// victims, with every moment of their crashes.
 func TestTasksSurviveSeveralDeathsInOneOperation(t *testing.T) {
 	samples, victims, sizes := 1, 2, []int{5}
 	if n, err := strconv.Atoi(os.Getenv(sampleVariable)); err == nil {

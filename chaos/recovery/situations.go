@@ -12,10 +12,10 @@ import (
 	rules "github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// Situations that rules of recovery are there for, and that schedules seldom lead to. A
-// zero of violations says something about them only if they have occurred.
+// Situations that the rules of recovery exist for, and that schedules seldom lead to. Zero violations say
+// something about those rules only if the situations have occurred.
 
-// situation is the number of one.
+// situation is the number of a situation.
 type situation uint8
 
 const (
@@ -120,10 +120,10 @@ var situationNames = [situations]string{
 	joinsAfterOver:   "a process is let in by one that knows that the job is over",
 }
 
-// tally counts the runs in which each has occurred.
+// tally counts the runs in which each situation has occurred.
 type tally [situations]atomic.Uint64
 
-// list is the tally with names.
+// list returns the tally with names.
 func (t *tally) list() (all []chaos.Situation) {
 	for i, name := range situationNames {
 		all = append(all, chaos.Situation{Name: name, Runs: t[i].Load()})
@@ -136,34 +136,34 @@ type recorder struct {
 	*replay.Job
 	run    Job
 	counts *tally
-	strict bool              // otherwise values of Once may be drawn anew, and there are other bits then
+	strict bool              // otherwise values of Once may be drawn again, with other bits
 	said   map[uint64]uint64 // the bits of all messages; see says
 	seen   uint64            // situations, a bit each
-	sights replay.Seen       // situations that processes have taken note of
+	sights replay.Seen       // situations that processes have recorded
 	procs  []process
 	since  []uint64 // by task, the view that gave it to its owner
 	moves  []int    // by task, how often it was adopted
-	lost   bool     // one who died knew that a task is
+	lost   bool     // a process that died knew that a task is lost
 	safe   bool     // no task may be lost
-	deaths int      // of processes that did not leave, or left since all did
+	deaths int      // of processes that did not leave, or left because all did
 	err    error
 }
 
-// process is what is seen of one.
+// process is what the recorder sees of a process.
 type process struct {
 	state   *replayState
 	alive   bool
-	opened  *membership.View // last
-	resent  uint64           // the view in which it has last sent something again
-	credits int              // that it has sent and that have not arrived
+	opened  *membership.View // latest
+	resent  uint64           // the view in which it last resent something
+	credits int              // Credit messages that it has sent and that have not arrived
 	owned   bool             // it has owned a task
-	free    uint64           // the view as of which it has said that nobody needs it
+	free    uint64           // the view as of which it has said that no process needs it
 }
 
-// said names bits: a message, and what its sender knows to be aborted.
+// said identifies bits by a message's name and what its sender knows to be aborted.
 func said(f *replay.Frame) uint64 { return protocol.Mix(f.Key(), f.Past) }
 
-// newRecorder makes a worker's recorder that of another run.
+// newRecorder resets a worker's recorder for another run.
 func newRecorder(own *own, run Job, job *replay.Job, counts *tally) *recorder {
 	l, tasks := &own.recorder, job.Program().Tasks
 	clear(l.said)
@@ -174,14 +174,14 @@ func newRecorder(own *own, run Job, job *replay.Job, counts *tally) *recorder {
 	return l
 }
 
-// zeros is a list of n zeros, in the memory of another if that is enough.
+// zeros returns a list of n zeros, in the memory of another list if that is large enough.
 func zeros[T any](list []T, n int) []T {
 	list = slices.Grow(list[:0], n)[:n]
 	clear(list)
 	return list
 }
 
-// observer is the recorder of a run; nil: it has none.
+// observer returns the recorder of a run; nil: it has none.
 func observer(w *replayWorld) *recorder {
 	if l, ok := w.Protocol().(interface{ itself() *recorder }); ok {
 		return l.itself()
@@ -191,20 +191,20 @@ func observer(w *replayWorld) *recorder {
 
 func (l *recorder) itself() *recorder { return l }
 
-// saw takes note of a situation.
+// saw records a situation.
 func (l *recorder) saw(s situation) { l.seen |= 1 << s }
 
-// looks takes note of the situations that a process has been in.
+// looks records the situations that a process has been in.
 func (l *recorder) looks(s *replayState) { l.sights |= s.Seen() }
 
-// sights are the situations that processes themselves take note of.
+// sights maps situations to those that processes record themselves.
 var sights = [situations]replay.Seen{
 	abortedInParts: replay.AbortedInParts, passedOnEarly: replay.PassedOnEarly, askedInVain: replay.AskedInVain,
 	heldBack: replay.HeldBack, notSentAgain: replay.NotSentAgain, repeatsWait: replay.RepeatsWait,
 	refused: replay.Refused, noRoom: replay.NoRoom, toldByOther: replay.ToldByOther, endsAlone: replay.EndsAlone, allLeave: replay.Disbanded,
 }
 
-// Init is the job's.
+// Init implements protocol.Protocol.
 func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
 	l.Job.Init(s, self, seed)
 	if self < l.Coordinator() {
@@ -216,7 +216,7 @@ func (l *recorder) Init(s *replayState, self protocol.Rank, seed uint64) {
 	}
 }
 
-// Receive is the job's.
+// Receive implements protocol.Protocol.
 func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank, m replayMessage) {
 	if m.Kind == replay.Credit {
 		l.procs[from].credits--
@@ -238,7 +238,7 @@ func (l *recorder) Receive(s *replayState, now protocol.Time, from protocol.Rank
 	}
 }
 
-// Next is the job's. It notes what is said.
+// Next implements protocol.Protocol. It records messages and situations.
 func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[replayMessage] {
 	a := l.Job.Next(s, now)
 	l.frees(s)
@@ -255,7 +255,7 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 	case a.Msg.Kind == replay.Loss && a.Msg.Copy.Name > 0:
 		l.saw(valueLost)
 	case a.Msg.Kind == replay.Loss:
-		if l.saw(stateLost); l.Stored() && !l.lost && l.err == nil { // the dead may have gone on without the task
+		if l.saw(stateLost); l.Stored() && !l.lost && l.err == nil { // a process that died may have gone on without the task
 			l.err = fmt.Errorf("%w: the %v is stored", errLoss, a.Msg.Copy.Key)
 		}
 	case a.Msg.Kind == replay.Resumed && !s.Holds(a.Msg.Copy):
@@ -266,7 +266,7 @@ func (l *recorder) Next(s *replayState, now protocol.Time) protocol.Action[repla
 	return a
 }
 
-// says looks at a message between tasks: its bits are those of its name.
+// says checks a message between tasks: its bits are those of its name.
 func (l *recorder) says(s *replayState, m replayMessage) {
 	sum, name := m.Frame.Sum(), said(m.Frame)
 	before, again := l.said[name]
@@ -282,7 +282,7 @@ func (l *recorder) says(s *replayState, m replayMessage) {
 	}
 }
 
-// opens looks at a process that opens a view.
+// opens checks a process that opens a view.
 func (l *recorder) opens(s *replayState, v *membership.View) {
 	self := s.Members().Self()
 	p := &l.procs[self.ID]
@@ -324,7 +324,7 @@ func (l *recorder) opens(s *replayState, v *membership.View) {
 	}
 }
 
-// reruns tells whether a process runs a task again in a view, and waits for the words of others.
+// reruns reports whether a process runs a task again in a view, and waits for the words of others.
 func (l *recorder) reruns(v *membership.View, r protocol.Rank) bool {
 	for t, owner := range v.Owners {
 		if owner == r && v.Since[t] > 1 {
@@ -334,7 +334,7 @@ func (l *recorder) reruns(v *membership.View, r protocol.Rank) bool {
 	return false
 }
 
-// returns looks at a process of which a task returns.
+// returns checks a process in which a task returns.
 func (l *recorder) returns(s *replayState) {
 	for i := range l.procs {
 		if v := l.procs[i].opened; l.procs[i].alive && v != nil && v.Number > s.View().Number && !v.Has(s.Members().Self()) {
@@ -343,8 +343,8 @@ func (l *recorder) returns(s *replayState) {
 	}
 }
 
-// commits looks at a process that learns that an epoch is committed: an abort is under way if not
-// all of its view know the same.
+// commits checks a process that learns that an epoch is committed: an abort is under way unless all members
+// of its view know the same aborts.
 func (l *recorder) commits(s *replayState) {
 	if l.run.Cancels == 0 || s.View() == nil {
 		return
@@ -357,7 +357,7 @@ func (l *recorder) commits(s *replayState) {
 	}
 }
 
-// later are the operations that a process knows to be aborted, and that another has not dropped.
+// later returns the operations that a process knows to be aborted, and that another has not dropped.
 func later(s, than *replayState) []rules.Op {
 	all := s.Rules().Records()
 	if s.Rules().Committed() >= than.Rules().Committed() {
@@ -368,7 +368,7 @@ func later(s, than *replayState) []rules.Op {
 	})
 }
 
-// dies looks at a process that is about to die.
+// dies checks a process that is about to die.
 func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 	if !w.Awaited(r) && w.Awaits() {
 		l.saw(diesGathering)
@@ -425,7 +425,7 @@ func (l *recorder) dies(w *replayWorld, r protocol.Rank) {
 	l.bereaves(p.state)
 }
 
-// endsTelling looks at what a process knows of the end that is about to die.
+// endsTelling records what a process that is about to die knows of the end.
 func (l *recorder) endsTelling(p *process) {
 	over, leave := p.state.Telling()
 	if leave {
@@ -439,7 +439,7 @@ func (l *recorder) endsTelling(p *process) {
 	}
 }
 
-// resends tells whether a process is about to send again what a task has sent before.
+// resends reports whether a process is about to resend what a task has sent before.
 func (l *recorder) resends(p *process) bool {
 	for t := range protocol.Rank(l.Program().Tasks) {
 		if at, ok := p.state.Stands(t); !ok || !at.First {
@@ -454,7 +454,7 @@ func (l *recorder) resends(p *process) bool {
 	return false
 }
 
-// bereaves looks at what those who live lose with a process.
+// bereaves records what the survivors lose with a process.
 func (l *recorder) bereaves(s *replayState) {
 	self := s.Members().Self()
 	first, joiner, heirs := false, false, 0
@@ -498,7 +498,7 @@ func (l *recorder) bereaves(s *replayState) {
 	}
 }
 
-// movesTo tells whether a view moves a task, with an epoch, to a process that has not opened it.
+// movesTo reports whether a view moves a task, with an epoch, to a process that has not opened it.
 func (l *recorder) movesTo(v *membership.View, s *replayState) bool {
 	if v.Epoch == 0 || s.View() == nil || s.View().Number >= v.Number {
 		return false
@@ -511,7 +511,7 @@ func (l *recorder) movesTo(v *membership.View, s *replayState) bool {
 	return false
 }
 
-// ends looks at the end of a run, and counts what was seen in it.
+// ends checks the end of a run, and counts what was seen in it.
 func (l *recorder) ends(w *replayWorld) {
 	var left []protocol.Rank
 	for r := range l.Coordinator() {

@@ -8,14 +8,14 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A swarm is random runs of which each draws its own mix of faults, sizes and options
-// (Groce, Zhang, Eide, Chen, Regehr, Swarm Testing, ISSTA 2012): a run with a bit of
-// everything seldom has much of anything, and some faults hide others.
+// A swarm is a set of random runs, each of which draws its own mix of faults, sizes and options (Groce,
+// Zhang, Eide, Chen, Regehr, Swarm Testing, ISSTA 2012): a run with a bit of everything seldom has much of
+// anything, and some faults hide others.
 
-// swarmed is a job that a run of a swarm has drawn.
+// swarmed is the job that a run of a swarm has drawn.
 type swarmed struct {
 	Job
-	some uint64 // its operations, by their places on the menu
+	some uint64 // its operations, a bit each, by their places on the menu
 }
 
 // draw draws a job of at most this one's size, with some of its faults.
@@ -48,16 +48,16 @@ func (r Job) draw(s *replaySetup) swarmed {
 	if d.Late = 0; r.Late > 0 && protocol.Mix(s.Seed, lateSalt)%4 == 0 {
 		d.Late = 1 + s.Choose(r.Late)
 	}
-	places := cmp.Or(len(r.Ops), int(replay.Stream)) // menus have streams besides
+	places := cmp.Or(len(r.Ops), int(replay.Stream)) // menus have streams in any case
 	d.some = 1 + uint64(s.Choose(1<<places-1))
 	return d
 }
 
-// storedSalt is what a seed is mixed with to draw whether there are files: not in the runs of which .ci/run has the
-// seeds. The runs without are those that the same seeds drew when there were none.
+// storedSalt is mixed with a seed to draw whether there are files: none in the runs whose seeds .ci/run has.
+// Runs without files are the ones that the same seeds drew before files existed.
 const storedSalt = 0x73746f726565
 
-// insideSalt is the same for where the coordinator is.
+// insideSalt is the same for the place of the coordinator.
 const insideSalt = 0x696e736964655c
 
 // drainSalt is the same for whether processes leave.
@@ -66,7 +66,7 @@ const drainSalt = 0x647261696e00d0
 // lateSalt is the same for whether processes begin late.
 const lateSalt = 0x6c61746500000707
 
-// faults are those of a run.
+// faults returns the bounds on the faults of a run.
 func (r Job) faults(mayCrash func(protocol.Rank) bool) chaos.Faults {
 	return chaos.Faults{
 		Crashes: r.Crashes, Restarts: r.Restarts, Cuts: r.Cuts, Suspicions: r.Suspicions, Frozen: r.Frozen, Late: r.Late,

@@ -60,8 +60,8 @@ func TestRunOfSwarmIsDrawnAgainByItsSeed(t *testing.T) {
 	}
 }
 
-// A seed that once found a mistake draws the run that it drew then: not one with options that there were not at the time.
-// Seeds that were found since processes leave are listed with --runs before --swarm.
+// A seed that once found a mistake draws the run that it drew then, without options that did not exist yet.
+// Seeds found since processes can leave are listed with --runs before --swarm.
 func TestSeedsOfOldFindsKeepTheirRuns(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/run")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestSeedsOfOldFindsKeepTheirRuns(t *testing.T) {
 	}
 }
 
-// deaf is a job of which no process hears of a suspicion: it waits for who stands still.
+// deaf is a job in which no process hears of a suspicion: it waits for frozen processes.
 type deaf struct{ *recorder }
 
 func (d deaf) Notify(s *replayState, now protocol.Time, n protocol.Notice) {

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// leftOut removes the steps that are so.
+// leftOut removes the steps for which is reports true.
 func leftOut(is func(collective.Step) bool) func(*reducing, protocol.Rank, *collective.Program) {
 	return func(_ *reducing, _ protocol.Rank, g *collective.Program) {
 		g.Steps = slices.DeleteFunc(slices.Clone(g.Steps), is)
@@ -28,7 +28,7 @@ func every(change func(*collective.Step)) func(*reducing, protocol.Rank, *collec
 	}
 }
 
-// atRoot makes a mistake of the root alone.
+// atRoot makes a mistake at the root only.
 func atRoot(plant func(*reducing, protocol.Rank, *collective.Program)) func(*reducing, protocol.Rank, *collective.Program) {
 	return func(c *reducing, r protocol.Rank, g *collective.Program) {
 		if r == c.spec.Root {
@@ -124,7 +124,7 @@ func TestChaosFindsMistakesPlantedInCorrectedReductions(t *testing.T) {
 	}
 }
 
-// A value of the dead may be in the result or not, and the runs show both.
+// The input of a process that crashes may be in the result or not, and the runs show both.
 func TestInputsOfTheDeadAreInTheResultOrNot(t *testing.T) {
 	seen := map[bool]bool{}
 	spec := collective.Spec{Op: collective.AllReduce, Algorithm: collective.Corrected, P: 5, Failures: 1}

@@ -1,5 +1,5 @@
-// Package reduction holds corrected reductions to their promise: it attacks those of
-// package collective with the schedules, crashes and deaths of package chaos.
+// Package reduction checks corrected reductions against their promise: it attacks those of package collective
+// with the schedules and crashes of package chaos.
 package reduction
 
 import (
@@ -13,20 +13,21 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// Attack is a corrected reduction to be attacked. Processes come to it at any moment,
-// any of them may die, the root too, and who lives learns of every death at any later
-// moment, be it before what the dead sent arrives.
+// Attack is a corrected reduction to attack. Processes come to it at any moment, any of them may crash, the
+// root included, and the survivors are notified of every crash at any later moment, possibly before messages
+// from the crashed process arrive.
 //
-// Whatever happens, a result must have the inputs of all who live at the end, each once
-// and in the canonical association, and must be the same wherever it is delivered. While
-// the root lives and no more than Spec.Failures are dead (of CorrectedFlat: any), everybody
-// delivers and comes to an end.
+// Whatever happens, a result must have the inputs of all processes that are alive at the end, each once and
+// in the canonical association, and must be the same wherever it is delivered. While the root is alive and no
+// more than Spec.Failures processes are dead (with CorrectedFlat: any number), every live process delivers
+// and comes to an end.
 type Attack struct {
-	// Spec describes it: Reduce or AllReduce. Of Algorithm both are taken.
+	// Spec describes the reduction: Reduce or AllReduce. Its Algorithm is ignored: both corrected
+	// algorithms are attacked.
 	Spec collective.Spec
 
-	// Failed is how many processes at most are dead from the start, Crashes how
-	// many crash during the run.
+	// Failed is how many processes, at most, are dead from the start. Crashes is how many crash during
+	// the run.
 	Failed, Crashes int
 
 	LossyCrashes, Reorder, ExtraNext, KeepGoing bool           // as in chaos.Config
@@ -34,7 +35,7 @@ type Attack struct {
 	Progress                                    func(runs int) // as in chaos.Config
 }
 
-// Random attacks it with random schedules.
+// Random attacks the reduction with random schedules.
 func (r Attack) Random(seed uint64, runs, workers int) (chaos.Report, error) {
 	cfg, err := r.config()
 	if err != nil {
@@ -65,7 +66,7 @@ func (r Attack) config() (chaos.Config[reducingState, reducingMessage], error) {
 	return r.of(both...), nil
 }
 
-// of is the world of these protocols, of which each run has one.
+// of returns the world of these protocols, one of which each run draws.
 func (r Attack) of(protocols ...*reducing) chaos.Config[reducingState, reducingMessage] {
 	var inputs []chaos.Input
 	for rank := range protocol.Rank(r.Spec.P) {
@@ -82,15 +83,15 @@ func (r Attack) of(protocols ...*reducing) chaos.Config[reducingState, reducingM
 	}
 }
 
-// folded stands for a value: the inputs in it, and a hash of the expression that it
-// is the value of. The zero value is none.
+// folded stands for a value: the inputs in it, and a hash of the expression whose value it is. The zero value
+// is an absent value.
 type folded struct{ ranks, hash uint64 }
 
 func inputOf(r protocol.Rank) folded {
 	return folded{1 << r, protocol.Mix(1, uint64(r))}
 }
 
-// fold is neither commutative nor associative, and the absent are left out.
+// fold is neither commutative nor associative, and leaves out absent values.
 func fold(a, b folded) folded {
 	switch {
 	case a == folded{}:
@@ -101,8 +102,7 @@ func fold(a, b folded) folded {
 	return folded{a.ranks | b.ranks, protocol.Mix(protocol.Mix(a.hash, 2), b.hash)}
 }
 
-// canonical is the value of the inputs of some ranks, of those from lo on that are in a
-// block of n.
+// canonical is the value of the inputs of some ranks, those from lo on that are in a block of n.
 func canonical(ranks uint64, lo, n, p int) folded {
 	switch {
 	case lo >= p:
@@ -115,7 +115,7 @@ func canonical(ranks uint64, lo, n, p int) folded {
 	return inputOf(protocol.Rank(lo))
 }
 
-// reducing is a schedule whose messages have such values.
+// reducing is a schedule whose messages carry folded values.
 type reducing struct {
 	*collective.Schedule
 	spec     collective.Spec
@@ -137,15 +137,15 @@ func newReducing(spec collective.Spec) (*reducing, error) {
 	return c, nil
 }
 
-// reducingMessage carries what the slots of a send hold. In a Deliver, Unreached tells
-// that there is no result.
+// reducingMessage carries what the slots of a send hold. In a Deliver, Unreached says that there is no
+// result.
 type reducingMessage struct {
 	collective.StepMessage
 	values    []folded
 	unreached bool
 }
 
-// Fingerprint tells messages apart. The sender's step is of no meaning to others.
+// Fingerprint distinguishes messages. The sender's step means nothing to other processes.
 func (m *reducingMessage) Fingerprint() [2]uint64 {
 	h := uint64(m.Lane) << 1
 	if m.unreached {
@@ -173,13 +173,13 @@ func (s *reducingState) Clone() reducingState {
 	return reducingState{s.StepState.Clone(), s.self, slices.Clone(s.slots)}
 }
 
-// Fingerprint tells states of one process apart.
+// Fingerprint distinguishes states of one process.
 func (s *reducingState) Fingerprint() [2]uint64 {
 	of := s.StepState.Fingerprint()
 	return printed(s.slots, of[0], of[1])
 }
 
-// printed is a fingerprint of values and two numbers.
+// printed returns a fingerprint of values and two numbers.
 func printed(values []folded, a, b uint64) [2]uint64 {
 	for _, v := range values {
 		a = protocol.Mix(protocol.Mix(a, v.ranks), v.hash)
@@ -244,7 +244,7 @@ func (c *reducing) Next(s *reducingState, now protocol.Time) protocol.Action[red
 
 type reducedWorld = chaos.World[reducingState, reducingMessage]
 
-// checkReduction says what a finished run got wrong.
+// checkReduction returns what is wrong with a finished run.
 func checkReduction(w *reducedWorld) error {
 	spec := w.Protocol().(*reducing).spec
 	var result *folded
@@ -277,7 +277,7 @@ func checkReduction(w *reducedWorld) error {
 	return nil
 }
 
-// delivered is the result that a process delivered, dead or alive; nil: none.
+// delivered returns the result that a process delivered, dead or alive; nil: none.
 func delivered(w *reducedWorld, r protocol.Rank) (*folded, error) {
 	switch all := w.Delivered(r); {
 	case len(all) > 1:
@@ -289,7 +289,7 @@ func delivered(w *reducedWorld, r protocol.Rank) (*folded, error) {
 	}
 }
 
-// checkResult says what is wrong with the result that a process delivered.
+// checkResult returns what is wrong with the result that a process delivered.
 func checkResult(w *reducedWorld, r protocol.Rank, got folded) error {
 	n := 1 << bits.Len(uint(w.P()-1))
 	if got != canonical(got.ranks, 0, n, w.P()) {
@@ -306,9 +306,8 @@ func checkResult(w *reducedWorld, r protocol.Rank, got folded) error {
 	return nil
 }
 
-// checkEnd says what is wrong with the end of a process that lives. If the root is dead
-// or too many are, an AllReduce may leave it without a result, though not in doubt
-// whether it has one.
+// checkEnd returns what is wrong with the end of a live process. If the root or too many processes are dead,
+// an AllReduce may leave the process without a result, but not uncertain whether it has one.
 func checkEnd(w *reducedWorld, r protocol.Rank, outlived bool) error {
 	spec := w.Protocol().(*reducing).spec
 	all := w.Delivered(r)

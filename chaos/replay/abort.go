@@ -8,13 +8,13 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// parcel is a message that goes before those of tasks.
+// parcel is a message that goes before those of the tasks.
 type parcel struct {
 	to  protocol.Rank
 	msg Message
 }
 
-// vote lets a task vote on its present operation.
+// vote returns a task's vote on its present operation.
 func (j *Job) vote(s *State, t *task) recovery.Vote {
 	if t.returned || t.op == len(j.program.Calls) || !j.program.Calls[t.op].Agreed {
 		return recovery.Enter
@@ -33,20 +33,20 @@ func (j *Job) vote(s *State, t *task) recovery.Vote {
 	return v
 }
 
-// Cancel is the end of a context, with which a task calls an operation when a process runs
-// it. In another attempt, elsewhere, it need not end.
+// Cancel says that a context ends with which a task calls an operation, when the process At runs the task. In
+// another attempt, elsewhere, the context need not end.
 type Cancel struct {
 	At, Task protocol.Rank
 	Op       int
 }
 
-// Notice tells the process.
+// Notice returns the notice that ends the context.
 func (c Cancel) Notice() protocol.Notice {
 	return protocol.Notice{Kind: protocol.Cancel, Value: uint64(c.Task)<<32 | uint64(c.Op)}
 }
 
-// mail has a message sent before those of tasks, and with it of which values its receiver has
-// to know. That something is kept follows from nothing.
+// mail queues a message to go before those of tasks, with the values of Once that its receiver has to know. A
+// Kept message depends on no value.
 func (s *State) mail(to protocol.Rank, k Kind, rule *recovery.Message, c *Copy) Message {
 	m := s.job.memory.message(k)
 	m.Rule, m.Copy = rule, c
@@ -57,8 +57,8 @@ func (s *State) mail(to protocol.Rank, k Kind, rule *recovery.Message, c *Copy) 
 	return m
 }
 
-// gone tells whether a message is from a life that was in a view and is not in the
-// present one, or to an earlier life.
+// gone reports whether a message is from a life that was in a view and is not in the present one, or was sent
+// to an earlier life of this process.
 func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	if m.To != 0 && m.To != s.members.Self().Incarnation {
 		return true
@@ -66,7 +66,7 @@ func (s *State) gone(from protocol.Rank, m membership.Message) bool {
 	return s.view != nil && s.view.Past(membership.Member{ID: from, Incarnation: m.From})
 }
 
-// mailed reports whether there is a parcel, and drops those before it to processes that are out.
+// mailed reports whether there is a parcel, after dropping those before it to processes outside the view.
 func (s *State) mailed() bool {
 	for len(s.parcels) > 0 {
 		if _, in := s.view.Find(s.parcels[0].to); in {
@@ -77,7 +77,7 @@ func (s *State) mailed() bool {
 	return false
 }
 
-// deliver sends the oldest parcel, whose content a copy of the state may have, too.
+// deliver sends the oldest parcel, whose content a copy of the state may share.
 func (s *State) deliver() protocol.Action[Message] {
 	p := pop(&s.parcels)
 	m := s.job.memory.message(p.msg.Kind)

@@ -13,18 +13,17 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Why each word of the rule of aborts is there, as schedules. In all of them one task
-// aborts a barrier in which task 0 tells everybody that all have come (a star), and its
-// process dies when a few have heard of it. Afterwards the tasks send each other
-// messages.
+// Schedules that show why every word of the rule of aborts is needed. In all of them one task aborts a
+// barrier in which task 0 tells all others that all have come (a star), and the task's process crashes when a
+// few processes have heard of the abort. Afterwards the tasks send each other messages.
 
 // directed is a schedule.
 type directed struct {
 	name    string
 	cfg     Config
 	cancels protocol.Rank // the task whose context ends
-	steps   string        // see do; then everything takes its ordinary course
-	aborted bool          // for those who live
+	steps   string        // see do; after them the run takes its ordinary course
+	aborted bool          // at the survivors
 }
 
 var schedules = []directed{
@@ -38,27 +37,27 @@ var schedules = []directed{
 	},
 	{
 		name: "a record that nobody has", cfg: Config{Processes: 3}, cancels: 2,
-		// The abort is as if it had never been.
+		// The abort leaves no trace.
 		steps: `act 0; act 1; act 2; crash 2; lose 2 0; lose 2 1`,
 	},
 	{
 		name: "a record that comes too late", cfg: Config{Processes: 3}, cancels: 2,
-		// p1 gets the record when the view without p2 is open, and p0 has ended the
-		// barrier, since p1 has said its word.
+		// p1 gets the record when the view without p2 is open and p0 has ended the barrier, since p1
+		// has sent its word.
 		steps: `act 0; act 1; act 2; crash 2; lose 2 0; tell 0 2; act 0; hear 1 0; views 1; hear 0 1; act 0
 			hear 1 0; act 1; hear 0 1; act 0; hear 1 2; act 1`,
 	},
 	{
 		name: "a message that depends on a lost record", cfg: Config{Processes: 3}, cancels: 2,
-		// p1 hears of the abort, goes on, and dies. What it sends to p0 after the
-		// barrier comes after the record.
+		// p1 hears of the abort, goes on, and crashes. What it sends to p0 after the barrier comes
+		// after the record.
 		steps:   `act 0; act 1; act 2; crash 2; lose 2 0; hear 1 2; act 1; crash 1; hear 0 1`,
 		aborted: true,
 	},
 	{
 		name: "a record of one who dies before its word", cfg: Config{Processes: 4}, cancels: 3,
-		// p2 has said its word as of view 2, when it gets the record from p1, who
-		// is dead by then. p0 knows that p1 is dead; p2's record is on its way.
+		// p2 has sent its word as of view 2 when it gets the record from p1, which has crashed by
+		// then. p0 knows that p1 is dead; p2's record is in flight.
 		steps: `act 0; act 1; act 2; act 3; crash 3; lose 3 0; lose 3 2
 			tell 0 3; act 0; hear 1 0; views 1; hear 2 0; views 2; hear 0 1; hear 0 2; act 0
 			hear 2 0; act 2; hear 0 2; act 0
@@ -67,8 +66,8 @@ var schedules = []directed{
 	},
 	{
 		name: "a record that comes between two views", cfg: Config{Processes: 4}, cancels: 3,
-		// p0 is in view 3 without p1, and has p2's word as of view 2. p2 has
-		// accepted view 3, and is still to open it, when it gets p1's record.
+		// p0 is in view 3 without p1, and has p2's word as of view 2. p2 has accepted view 3, and has
+		// yet to open it, when it gets p1's record.
 		steps: `act 0; act 1; act 2; act 3; crash 3; lose 3 0; lose 3 2
 			tell 0 3; act 0; hear 1 0; views 1; hear 2 0; views 2; hear 0 1; hear 0 2; act 0
 			hear 2 0; act 2; hear 0 2; act 0
@@ -78,9 +77,8 @@ var schedules = []directed{
 	},
 	{
 		name: "a joiner that was not told", cfg: Config{Processes: 3, Joiners: 1, Owners: []protocol.Rank{1, 0, 2}}, cancels: 2,
-		// p0 gets the record in view 1, lets p3 in, excludes p2, whose task p3
-		// adopts, and only then sends records. p1, who has task 0, has not got
-		// them when p3 has heard p0's first message.
+		// p0 gets the record in view 1, adds p3, excludes p2, whose task p3 adopts, and only then
+		// sends records. p1, which has task 0, has not got them when p3 has heard p0's first message.
 		steps: `act 0; act 1; hear 1 0; act 1; act 2; begin 3; act 3; hear 0 2; hear 0 3
 			views 0; hear 1 0; views 1; hear 2 0; act 2; hear 3 0; views 3; hear 0 1; hear 0 2; hear 0 3; views 0
 			crash 2; lose 2 1; hear 1 0; act 1; hear 3 0; act 3; tell 0 2; views 0; hear 1 0; views 1; hear 3 0; views 3
@@ -90,32 +88,32 @@ var schedules = []directed{
 	},
 	{
 		name: "a joiner that is sent the log", cfg: Config{Processes: 2, Joiners: 1},
-		// p1 dies when p2 is in, which adopts its task. p0 sends p2 its record before it
-		// sends again what followed from the abort, and dies between the two.
+		// p1 crashes when p2, which adopts its task, has joined. p0 sends p2 its record before it
+		// resends what followed from the abort, and crashes between the two.
 		steps: `act 0; begin 2; act 2; hear 0 2; views 0; hear 1 0; views 1; hear 2 0; views 2; hear 0 1; hear 0 2; views 0
 			crash 1; tell 0 1; views 0; hear 2 0; views 2; hear 0 2; views 0; act 0; crash 0; hear 2 0 2; lose 0 2`,
 		aborted: true,
 	},
 	{
 		name: "a record before the first view", cfg: Config{Processes: 3, Joiners: 1, Owners: []protocol.Rank{1, 2}}, cancels: 1,
-		// p3 gets the record from p0 before view 2 is open at it. Both others who
-		// had it die. p1 waits in the barrier, and runs nothing again.
+		// p3 gets the record from p0 before it has opened view 2. Both others that had the record
+		// crash. p1 waits in the barrier, and runs nothing again.
 		steps: `begin 3; act 3; hear 0 3; act 0; hear 1 0; act 1; hear 2 0; act 2; hear 3 0; act 3; hear 0 1; hear 0 3; hear 0 2 1; act 0
 			hear 1 0; act 1; crash 2; lose 2 1; hear 0 2; act 0; crash 0; lose 0 1; hear 3 0; act 3`,
 		aborted: true,
 	},
 }
 
-// stage is a job whose schedule is given.
+// stage is a job that runs a given schedule.
 type stage struct {
 	t        *testing.T
 	job      *Job
 	states   []State
 	dead     []bool
 	wills    []Message
-	told     [][]bool      // [to][of]: the dead
+	told     [][]bool      // [to][of]: to is notified that of crashed
 	channels [][][]Message // [from][to]
-	last     []*Attempt    // by task, the latest that has returned
+	last     []*Attempt    // by task, the latest that returned
 	lines    []string
 }
 
@@ -151,7 +149,7 @@ func newStage(t *testing.T, d *directed) *stage {
 	return x
 }
 
-// do does one step, and tells whether anything happened.
+// do takes one step, and reports whether anything happened.
 func (x *stage) do(words []string) bool {
 	n := []int{}
 	for _, word := range words[1:] {
@@ -166,16 +164,16 @@ func (x *stage) do(words []string) bool {
 		x.act(n[0], func(Message) bool { return true })
 	case "views": // the same, but only what the membership does
 		return x.act(n[0], func(m Message) bool { return m.Kind == View })
-	case "hear": // everything from another, or so many messages
+	case "hear": // everything from another process, or the given number of messages
 		return x.hear(n[0], n[1], append(n, 1<<30)[2])
-	case "tell": // of a death
+	case "tell": // of a crash
 		return x.tell(n[0], n[1])
 	case "begin":
 		x.job.Notify(&x.states[n[0]], 0, protocol.Notice{Kind: protocol.Begin, Value: 1})
 	case "crash":
 		x.dead[n[0]], x.wills[n[0]] = true, Testament(&x.states[n[0]])
 		x.lines = append(x.lines, fmt.Sprintf("p%d crashes", n[0]))
-	case "lose": // what the dead has sent to another
+	case "lose": // what a crashed process has sent to another
 		x.channels[n[0]][n[1]] = nil
 	default:
 		x.t.Fatalf("no such step: %v", words)
@@ -233,7 +231,7 @@ func (x *stage) tell(r, of int) bool {
 	return true
 }
 
-// ordinary lets everything take its ordinary course.
+// ordinary runs the ordinary course until nothing more happens.
 func (x *stage) ordinary() {
 	for busy := true; busy; {
 		busy = false
@@ -248,7 +246,7 @@ func (x *stage) ordinary() {
 	}
 }
 
-// check says what is wrong at the end.
+// check returns what is wrong at the end.
 func (x *stage) check(aborted bool) error {
 	for r := range x.states {
 		if err := x.states[r].Err(); err != nil && !x.dead[r] {
@@ -273,8 +271,8 @@ func (x *stage) check(aborted bool) error {
 	return nil
 }
 
-// run plays a schedule. A step that changes nothing is a mistake in it, unless one is
-// planted elsewhere.
+// run plays a schedule. A step that changes nothing is a mistake in the schedule, unless a mistake is planted
+// elsewhere.
 func (d *directed) run(t *testing.T) ([]string, error) {
 	x := newStage(t, d)
 	var idle error

@@ -10,17 +10,17 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// How far tasks run ahead of each other in operations: package credit says it. Not in this model: that a task which has
-// returned is not waited for.
+// How far tasks may run ahead of each other in operations; package credit decides. This model leaves out that
+// no task waits for one that has returned.
 
-// counted is what a Name has in the place of an operation that says how many From has completed. Its lane is the
-// number, and whether From has left some without their result.
+// counted takes the place of the operation in the Name of a message that says how many operations From has
+// completed. Its lane is that number, and whether From has left some without their result.
 const (
 	counted = -5
 	loosely = 1 << 15
 )
 
-// ahead is a task's account with the others, in an epoch.
+// ahead is a task's account with the other tasks, in an epoch.
 type ahead struct {
 	credit.Account
 	epoch  uint64
@@ -28,7 +28,8 @@ type ahead struct {
 	beyond []uint64              // by task: the last operation in which it was too far ahead
 }
 
-// account is the task's in an epoch, if tasks of the program must not run ahead.
+// account returns the task's account in an epoch, or nil if the program does not limit how far tasks run
+// ahead.
 func (t *task) account(g *Program, epoch uint64) *ahead {
 	if g.limits.Operations == 0 {
 		return nil
@@ -49,11 +50,11 @@ func (t *task) account(g *Program, epoch uint64) *ahead {
 	return a
 }
 
-// Sequence is the number of an operation in its account.
+// Sequence returns the number of an operation in its account.
 func (n Name) Sequence() uint64 { return uint64(n.Op) + 1 }
 
-// spends takes note that a message is sent. has: an earlier attempt has sent it, and it need not be; free: it goes
-// without a grant.
+// spends records that a message is sent. has: an earlier attempt has sent it, so it need not be sent; free:
+// it goes without a grant.
 func (t *task) spends(g *Program, f *Frame) (has, free bool) {
 	a := t.account(g, uint64(f.Epoch))
 	if a == nil || f.Op < 0 {
@@ -66,8 +67,9 @@ func (t *task) spends(g *Program, f *Frame) (has, free bool) {
 	return false, a.Send(int(f.To), f.Sequence(), len(f.Value))
 }
 
-// heeds takes note that a message of an operation has come from the process that runs its sender. Who sends in an operation that its task need not
-// have come to says nothing of that task, nor does one that is run again and may be sent what it was sent before.
+// heeds records that a message of an operation has come from the process that runs its sender. A message of
+// an operation that its sender's task need not have reached says nothing about how far that task is, nor does
+// one from a task that is run again, which may be sent what it was sent before.
 func (t *task) heeds(g *Program, v *membership.View, f *Frame) {
 	a := t.account(g, uint64(f.Epoch))
 	if a == nil {
@@ -91,7 +93,7 @@ func (t *task) heeds(g *Program, v *membership.View, f *Frame) {
 	}
 }
 
-// called is the last operation that the task has come to.
+// called returns the last operation that the task has come to.
 func (t *task) called(a *ahead) uint64 {
 	if a.epoch == t.epoch && t.begun {
 		return a.Count() + 1
@@ -99,8 +101,9 @@ func (t *task) called(a *ahead) uint64 {
 	return a.Count()
 }
 
-// bounds demands of a task that it does not run ahead: with the first message beyond the limit it waits. Corrections of
-// earlier operations may follow that. A task that is run again may have been sent what it is far behind with.
+// bounds checks that a task does not run ahead: after its first message beyond the limit it must wait.
+// Corrections of earlier operations may follow that message. A receiver that is run again may have been sent
+// what it is far behind with.
 func (t *task) bounds(a *ahead, f *Frame) {
 	limit, seq := a.Count()+a.Operations, f.Sequence()
 	if !t.first || seq <= limit {
@@ -113,26 +116,27 @@ func (t *task) bounds(a *ahead, f *Frame) {
 	*last = max(*last, seq)
 }
 
-// errRanAhead: how far tasks are ahead is not bounded.
+// errRanAhead means that a task ran ahead of another beyond the limit.
 var errRanAhead = errors.New("a task runs ahead of another")
 
-// unasked tells whether the operation begins with its root: who has not come to it passes it on.
+// unasked reports whether the operation begins with its root: a task that has not come to it passes its
+// messages on.
 func (p *Plan) unasked() bool { return p.Op == Broadcast || p.Op == Scatter }
 
-// advanced goes on with what waits for another task.
+// advanced resumes what waits for another task.
 func (t *task) advanced(a *ahead, other protocol.Rank) {
 	t.idle = 0
 	t.repeatMore(a, other)
 }
 
-// tellDue tells those who are due how far the task is.
+// tellDue sends this task's count to the tasks that are due to get it.
 func (t *task) tellDue(a *ahead) {
 	for r, ok := a.Tell(); ok; r, ok = a.Tell() {
 		t.tellCount(a, protocol.Rank(r))
 	}
 }
 
-// tellCount tells another task how far this one is. That may overtake what waits to be sent.
+// tellCount sends another task this one's count, which may overtake messages that wait to be sent.
 func (t *task) tellCount(a *ahead, to protocol.Rank) {
 	f := t.memory.frames.one()
 	*f = Frame{Name: Name{counted, t.number, to, uint16(a.Count()), uint16(a.epoch)}, Past: t.view}
@@ -146,7 +150,7 @@ func (t *task) tellCount(a *ahead, to protocol.Rank) {
 	}
 }
 
-// progress tells others that operations are over.
+// progress sends the tasks that are due the news that operations are over.
 func (t *task) progress(g *Program) {
 	if a := t.account(g, t.epoch); a != nil {
 		a.Skip(uint64(t.count))
@@ -154,7 +158,7 @@ func (t *task) progress(g *Program) {
 	}
 }
 
-// leaves tells all that the task leaves an operation without its result.
+// leaves tells all other tasks that this one leaves an operation without its result.
 func (t *task) leaves(g *Program) {
 	a := t.account(g, t.epoch)
 	if a == nil || !a.Leave() {
@@ -167,7 +171,7 @@ func (t *task) leaves(g *Program) {
 	}
 }
 
-// blocked tells whether the task must wait before it comes to its present operation.
+// blocked reports whether the task must wait before it enters its present operation.
 func (t *task) blocked(g *Program) bool {
 	if t.begun || t.returned || t.op == len(g.Calls) {
 		return false
@@ -180,7 +184,7 @@ func (t *task) blocked(g *Program) bool {
 	return true
 }
 
-// told learns how far another task is.
+// told handles another task's count.
 func (t *task) told(g *Program, f *Frame) {
 	if a := t.account(g, uint64(f.Epoch)); a != nil {
 		a.Credited(int(f.From), uint64(f.Lane&^loosely), f.Lane&loosely != 0)
@@ -188,7 +192,7 @@ func (t *task) told(g *Program, f *Frame) {
 	}
 }
 
-// restart begins anew with a task that is run again; again: it knew nothing before, either.
+// restart resets the account with a task that is run again; again: its earlier attempt knew nothing, either.
 func (t *task) restart(g *Program, to protocol.Rank, again bool) {
 	t.account(g, 0)
 	t.account(g, t.epoch)
@@ -201,7 +205,7 @@ func (t *task) restart(g *Program, to protocol.Rank, again bool) {
 	}
 }
 
-// repeats has a message of an operation sent again, when the task that it goes to has come far enough.
+// repeats queues a message of an operation to be resent when the receiving task has come far enough.
 func (t *task) repeats(g *Program, f *Frame) bool {
 	a := t.account(g, uint64(f.Epoch))
 	if a != nil {
@@ -210,7 +214,7 @@ func (t *task) repeats(g *Program, f *Frame) bool {
 	return a != nil
 }
 
-// repeatMore sends what may go of what is to be sent again.
+// repeatMore resends the queued messages that may go.
 func (t *task) repeatMore(a *ahead, to protocol.Rank) {
 	r := &a.again[to]
 	for f, ok := r.Next(&a.Account, int(to)); ok; f, ok = r.Next(&a.Account, int(to)) {
@@ -227,7 +231,7 @@ func (a *ahead) clone() *ahead {
 	return &c
 }
 
-// sign adds what stands for the account.
+// sign adds the account to a fingerprint.
 func (a *ahead) sign(f fingerprint) fingerprint {
 	f = f.with(a.epoch)
 	a.Sign(func(x uint64) { f = f.with(x) })

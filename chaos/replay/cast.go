@@ -9,14 +9,15 @@ import (
 	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
-// Broadcasts by package broadcast. A task's part begins with the first message, so that others need not wait until
-// the task has come to the operation, and may end long after the task has its result: correction goes on, and others
-// may ask for the value. A correction does not carry a value that is large: who has none asks for it.
+// Broadcasts by package broadcast. A task's part begins with the first message, so that others need not wait
+// until the task has come to the operation, and may end long after the task has its result: correction goes
+// on, and others may ask for the value. A correction carries no large value: a task without the value asks
+// for it.
 
-// asked is what the Name of such a question has in the place of an operation. Its lane is the operation.
+// asked takes the place of the operation in the Name of such a question. Its lane is the operation.
 const asked = -4
 
-// withheldMin is the size from which on corrections do not carry a value.
+// withheldMin is the size from which corrections carry no value.
 const withheldMin = 3 * 8
 
 // cast is a task's part in a broadcast.
@@ -25,17 +26,17 @@ type cast struct {
 	run      broadcast.Runner
 	name     Name // of its messages: the operation and its epoch
 	value    []byte
-	past     uint64 // as the one knew it that sent the value
+	past     uint64 // as the sender of the value knew it
 	has      bool   // the value
-	over     bool   // it has its result
+	over     bool   // the task has its result
 	done     bool
 	promises inquiry.Promises[*Frame]
-	asks     protocol.Time // when those who have promised the value are asked
+	asks     protocol.Time // when to ask the tasks that have promised the value
 	fixes    int           // corrections that it has sent
 	pause    protocol.Time // before it sends another
 }
 
-// casts are the broadcasts by package broadcast: whoever is the root, with one of several trees and corrections.
+// casts returns the broadcasts by package broadcast, for any root, with one of several trees and corrections.
 func casts(tasks int) (all []*Plan, err error) {
 	ways := [][2]string{{"binomial", "none"}}
 	if tasks > 1 {
@@ -58,8 +59,9 @@ func casts(tasks int) (all []*Plan, err error) {
 			}
 			all = append(all, &Plan{
 				Op: Broadcast, Algorithm: w[0] + " and " + w[1], Root: root, Spans: 1, runners: make,
-				// Each task: one, or two rounds of gossip; to every other from both sides, if nobody is found who
-				// has the value; a question and its answer.
+				// Each task sends: one message, or two rounds of gossip; to every other from
+				// both sides, if it finds no task that has the value; a question and its
+				// answer.
 				messages: tasks * (2 + 2*(tasks-1) + 2),
 			})
 		}
@@ -67,14 +69,14 @@ func casts(tasks int) (all []*Plan, err error) {
 	return all, nil
 }
 
-// Lanes of messages of casts: three bits are the kind, or that the value is withheld, the rest is the round or what
-// failure-proof correction adds, two names of 32 bits, of which few are used.
+// Lanes of messages of casts: three bits are the kind, or say that the value is withheld; the rest is the
+// round, or what failure-proof correction adds, two names of 32 bits, of which few are used.
 const (
 	kindShift = 13
 	roundMax  = 1<<kindShift - 1
 	nameBits  = 6
 	nameMax   = 1<<nameBits - 1
-	bare      = 3 // what the kind of a correction is more without its value
+	bare      = 3 // added to the kind of a correction without its value
 )
 
 func laneOf(w broadcast.Word) uint16 {
@@ -88,7 +90,7 @@ func laneOf(w broadcast.Word) uint16 {
 	return uint16(w.Kind)<<kindShift | rest
 }
 
-// wordOf is the reverse of laneOf. withheld: the message comes without its value.
+// wordOf is the inverse of laneOf. withheld: the message comes without its value.
 func wordOf(lane uint16) (w broadcast.Word, withheld bool) {
 	rest := lane & roundMax
 	w = broadcast.Word{Kind: broadcast.MessageKind(lane >> kindShift), Round: rest}
@@ -104,7 +106,7 @@ func wordOf(lane uint16) (w broadcast.Word, withheld bool) {
 	return w, withheld
 }
 
-// withheld is a message as it goes to another process: a correction without a value that is large.
+// withheld returns a message as it goes to another process: a correction without its value if that is large.
 func (t *task) withheld(f *Frame) *Frame {
 	if f.Op < 0 || f.Lane>>kindShift <= uint16(broadcast.Ack) || len(f.Value) < withheldMin {
 		return f
@@ -138,7 +140,7 @@ func (t *task) newCast(g *Program, at int) *cast {
 	return c
 }
 
-// hear takes a message of a broadcast. What comes for one that is over is of no use.
+// hear takes a message of a broadcast. A message for a broadcast that is over is useless.
 func (t *task) hear(g *Program, at int, f *Frame) {
 	c := t.cast(at)
 	switch {
@@ -174,8 +176,8 @@ func (t *task) hear(g *Program, at int, f *Frame) {
 	t.lookPending(g)
 }
 
-// hurries tells whether the task asks for a value at once, and sends corrections one after the other. Otherwise it asks
-// when a view opens or nothing else happens any more, and sends the others then.
+// hurries reports whether the task asks for a value at once, and sends corrections one after the other.
+// Otherwise it asks, or sends the others, when a view opens or nothing else happens anymore.
 func (t *task) hurries(c *cast) bool { return (c.at+int(t.number))%2 == 0 }
 
 // ask asks a task for the value of a broadcast.
@@ -191,7 +193,7 @@ func (t *task) ask(c *cast, to int) {
 	t.out = append(t.out, f)
 }
 
-// question answers one who asks for the value of a broadcast.
+// question answers a task that asks for the value of a broadcast.
 func (t *task) question(g *Program, f *Frame) {
 	at := g.index(Name{Op: int32(f.Lane), Epoch: f.Epoch})
 	c := t.cast(at)
@@ -202,7 +204,7 @@ func (t *task) question(g *Program, f *Frame) {
 		*give = Frame{Name: c.name, Value: c.value, Past: c.past}
 		give.To, give.Lane = f.From, laneOf(broadcast.Word{Round: broadcast.OverRound})
 		t.out = append(t.out, give)
-		if a := t.account(g, uint64(c.name.Epoch)); a != nil { // who asks once asks again: it is not to be left behind
+		if a := t.account(g, uint64(c.name.Epoch)); a != nil { // a task that asks once asks again: do not leave it behind
 			a.Send(int(give.To), max(c.name.Sequence(), t.called(a)), 0)
 		}
 	case inquiry.Hold:
@@ -211,7 +213,7 @@ func (t *task) question(g *Program, f *Frame) {
 	}
 }
 
-// lookPending looks again at questions that could not be answered.
+// lookPending retries the questions that could not be answered.
 func (t *task) lookPending(g *Program) {
 	pending := t.pending
 	t.pending = nil
@@ -220,7 +222,7 @@ func (t *task) lookPending(g *Program) {
 	}
 }
 
-// enterCast has the task come to a broadcast.
+// enterCast lets the task enter a broadcast.
 func (t *task) enterCast(g *Program) {
 	c, plan := t.cast(t.op), &g.Calls[t.op]
 	if c == nil {
@@ -231,8 +233,8 @@ func (t *task) enterCast(g *Program) {
 	}
 }
 
-// spread makes the next step of a broadcast that is under way; false: none can make one. It has the task come again when
-// one waits for a time.
+// spread takes the next step of a broadcast that is under way. It returns false if none can take one. It sets
+// the task's wake to the earliest time that one waits for.
 func (t *task) spread(now protocol.Time, send func(f *Frame)) bool {
 	for _, c := range t.casts {
 		if c.done {
@@ -288,7 +290,7 @@ func (t *task) late(c *cast, now protocol.Time) bool {
 	return false
 }
 
-// askAll asks those who have promised a value.
+// askAll asks the tasks that have promised a value.
 func (t *task) askAll(c *cast) {
 	for to := range c.promises.Ask {
 		t.ask(c, to)
@@ -296,7 +298,7 @@ func (t *task) askAll(c *cast) {
 	c.asks = 0
 }
 
-// askInView asks for values that have not come when a view opens.
+// askInView asks, when a view opens, for values that have not come.
 func (t *task) askInView() {
 	for _, c := range t.casts {
 		t.askAll(c)
@@ -312,7 +314,7 @@ func (t *task) askAgain(of protocol.Rank) {
 	}
 }
 
-// receives takes the result of the present broadcast, if it is there.
+// receives takes the result of the present broadcast, if it has come.
 func (t *task) receives(g *Program) bool {
 	c := t.cast(t.op)
 	if !c.over {
@@ -333,7 +335,7 @@ func (c *cast) clone() *cast {
 	return &d
 }
 
-// printed stands for a state that has no pointers: it is compared by its text.
+// printed returns a hash of a state without pointers: states are compared by their text.
 func printed(state any) (sum uint64) {
 	for _, b := range fmt.Append(nil, state) {
 		sum = protocol.Mix(sum, uint64(b))
@@ -341,7 +343,7 @@ func printed(state any) (sum uint64) {
 	return sum
 }
 
-// sign adds what stands for the broadcast.
+// sign adds the broadcast to a fingerprint.
 func (c *cast) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(c.at)<<3 | bit(c.has)<<2 | bit(c.over)<<1 | bit(c.done)).with(printed(c.run.State()))
 	for _, p := range c.promises.All {

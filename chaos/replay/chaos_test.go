@@ -12,7 +12,7 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// recoveries are where mistakes of the recovery rule are looked for.
+// recoveries are the worlds in which the tests look for mistakes in the recovery rule.
 var recoveries = []struct {
 	name  string
 	world recovery.Job
@@ -98,20 +98,20 @@ var recoveries = []struct {
 	{"three and joiners that abort", recovery.Job{P: 3, Joiners: 2, Crashes: 2, Operations: 3, Cancels: 2, Ops: loose}, 4000},
 }
 
-// loose are operations that can be agreed, and some after which tasks go on alone.
+// loose are operations that can be agreed, and some after which tasks go on without waiting.
 var loose = []replay.Op{replay.Barrier, replay.AllReduce, replay.AllGather, replay.AllToAll, replay.Send, replay.Broadcast, replay.Gather}
 
 // oneSided are operations that need parts to be agreed.
 var oneSided = []replay.Op{replay.Broadcast, replay.Scatter, replay.Gather, replay.Reduce, replay.Scan}
 
-// flows are streams, an operation after which tasks go on alone, and one after which they do not.
+// flows are streams, an operation after which tasks go on without waiting, and one after which they wait.
 var flows = []replay.Op{replay.Stream, replay.Broadcast, replay.AllReduce}
 
 func TestRecoveryKeepsItsPromises(t *testing.T) {
 	for _, w := range recoveries {
 		t.Run(w.name, func(t *testing.T) {
 			runs, planted := w.runs, os.Getenv(plant.Variable) != ""
-			if w.world.AsFound = planted; !planted { // .ci/run has many more; mistakes that are planted need all
+			if w.world.AsFound = planted; !planted { // .ci/run runs many more; planted mistakes need all
 				runs /= extent.Of(t, 32, 8)
 			}
 			report, err := w.world.Random(plant.Seed(), runs, 0)

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Testament is what a process would leave if it died now.
+// Testament returns the record that a process would leave if it crashed now.
 func Testament(s *State) Message {
 	m := s.job.memory.message(View)
 	m.Letter = membership.Testament(&s.members)
@@ -40,7 +40,7 @@ func (s *State) Clone() State {
 	return c
 }
 
-// Fingerprint stands for the state.
+// Fingerprint implements chaos.Fingerprinter.
 func (s *State) Fingerprint() [2]uint64 {
 	if s.end != nil {
 		return s.end.sign(fingerprint{1, 0})
@@ -56,7 +56,7 @@ func (s *State) Fingerprint() [2]uint64 {
 	for _, m := range s.events {
 		f = f.and(m.Fingerprint())
 	}
-	loose := uint64(0) // what is in no order
+	loose := uint64(0) // hash of what has no order
 	for _, c := range s.kept {
 		loose += c.print()
 	}
@@ -91,7 +91,7 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-// print stands for a copy.
+// print returns a hash of a copy.
 func (c *Copy) print() uint64 {
 	return protocol.Mix(protocol.Mix(uint64(c.Task), c.Epoch), protocol.Mix(c.Name, protocol.Mix(c.digest, c.past)))
 }

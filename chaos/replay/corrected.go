@@ -5,11 +5,11 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// Corrected operations. Where the tasks of the dead are run again, all inputs come, in the end, and nobody is told
-// of a death: but more ways than one lead to a result, and what is sent on some of them comes when nobody waits for
-// it any more.
+// Corrected operations. Where the tasks of crashed processes are run again, all inputs come in the end, and
+// no process is notified of a crash: but more than one way leads to a result, and messages on some of them
+// come when no task waits for them anymore.
 
-// corrected are the ways to carry out corrected operations.
+// corrected returns the ways to carry out corrected operations.
 func corrected(tasks int) (all []*Plan, err error) {
 	if all, err = casts(tasks); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// carryOut does what the rules want done.
+// carryOut executes the effects that the rules demand.
 func (j *Job) carryOut(s *State) {
 	effects := s.rules.Exchange(s.effects)
 	s.effects = effects
@@ -51,18 +51,18 @@ func (j *Job) carryOut(s *State) {
 	}
 }
 
-// rule is a message of the rules that stays.
+// rule returns a copy of a message of the rules that outlives the call.
 func (j *Job) rule(m *recovery.Message) *recovery.Message {
 	stays := j.memory.rules.one()
 	*stays = *m
 	return stays
 }
 
-// large reports whether a process sends a copy in two parts: the beginning, and, when the receiver
-// asks for it, the rest, behind whatever it sent meanwhile. Half of the copies are large.
+// large reports whether a process sends a copy in two parts: the beginning and, when the receiver asks for
+// it, the rest, behind whatever it sent meanwhile. Half of the copies are large.
 func large(k recovery.Key) bool { return (uint64(k.Task)+k.Epoch)%2 == 1 }
 
-// begins takes the beginning of a copy, and asks for the rest, unless it has that.
+// begins takes the beginning of a copy, and asks for the rest unless the process has it.
 func (j *Job) begins(s *State, from membership.Member, m Message) {
 	if m.Rule.Kind == recovery.Have && s.copy(m.Copy.Key) != nil {
 		s.rules.Receive(from, *m.Rule)
@@ -79,7 +79,7 @@ func (j *Job) adopt(s *State, number protocol.Rank, view uint64) {
 	s.tasks = slices.Insert(slices.Clone(s.tasks), at, j.newTask(number, view))
 }
 
-// commit lets tasks go on from an epoch that is committed, and drops what is not needed any more.
+// commit lets tasks go on from a committed epoch, and drops what is no longer needed.
 func (s *State) commit(epoch uint64, balance int64) {
 	for _, t := range s.tasks {
 		if t.saving {
@@ -91,7 +91,7 @@ func (s *State) commit(epoch uint64, balance int64) {
 	s.kept = slices.DeleteFunc(s.kept, func(c *Copy) bool { return !s.rules.Holds(c.Key) })
 }
 
-// event has the driver told of something that has become of a copy.
+// event queues an event about a copy for delivery to the driver.
 func (s *State) event(k Kind, c *Copy) Message {
 	m := s.job.memory.message(k)
 	m.Copy, m.View = c, s.view.Number
@@ -99,8 +99,7 @@ func (s *State) event(k Kind, c *Copy) Message {
 	return m
 }
 
-// wishes has the epoch that all have saved committed without a view, if there will be none that
-// moves tasks.
+// wishes commits the epoch that all tasks have saved without a view, if there will be none that moves tasks.
 func (j *Job) wishes(s *State) bool {
 	if !s.wish || s.members.Decides() {
 		return false
@@ -113,17 +112,17 @@ func (j *Job) wishes(s *State) bool {
 	return true
 }
 
-// hold tells whether the process asks for views that move tasks.
+// hold reports whether the process asks for views that move tasks.
 func (s *State) hold() bool {
 	return s.job.moves && s.view.Members[0] == s.members.Self() && s.members.Unbalanced()
 }
 
-// Copy is what is kept of a task. It is never changed, and shared.
+// Copy is a copy of what a task saves, or a value of Once. It is immutable and shared.
 type Copy struct {
 	recovery.Key
 
-	attempt uint64 // the view in which that began which has saved it
-	digest  uint64 // or the value
+	attempt uint64 // the view in which the attempt that saved it began
+	digest  uint64 // or the value of Once
 	digests []uint64
 	aborted []int
 	past    uint64
@@ -139,17 +138,17 @@ func (s *State) copy(k recovery.Key) *Copy {
 	return nil
 }
 
-// keep keeps a copy. No other ever takes its place.
+// keep keeps a copy, unless the process has one with that key.
 func (s *State) keep(c *Copy) {
 	if s.copy(c.Key) == nil {
 		s.kept = append(s.kept, c)
 	}
 }
 
-// Holds tells whether the process has a copy.
+// Holds reports whether the process has a copy.
 func (s *State) Holds(c *Copy) bool { return s.rules.Holds(c.Key) }
 
-// state is what the task saves: all that the rest of its program depends on.
+// state returns what the task saves: everything that the rest of its program depends on.
 func (t *task) state() *Copy {
 	c := t.memory.copies.one()
 	*c = Copy{
@@ -159,12 +158,12 @@ func (t *task) state() *Copy {
 	return c
 }
 
-// take makes a state the task's.
+// take sets the task's state to a copy.
 func (t *task) take(c *Copy) {
 	t.digest, t.past, t.digests, t.aborted, t.onces = c.digest, c.past, c.digests, c.aborted, c.onces
 }
 
-// once makes the next step of Once. What it draws depends on who draws it, and when.
+// once takes the next step of Once. The value that it draws depends on the process that draws it, and when.
 func (j *Job) once(s *State, t *task) bool {
 	k := recovery.Key{Task: t.number, Epoch: t.epoch, Name: 2*uint64(t.count) + 1}
 	switch s.rules.Recall(k) {
@@ -185,14 +184,14 @@ func (j *Job) once(s *State, t *task) bool {
 	return true
 }
 
-// draw takes the value of Once.
+// draw uses the value of Once.
 func (t *task) draw(value uint64) {
 	t.drawn = true
 	t.onces = append(t.onces, value)
 	t.digest = onceOf(t.digest, value)
 }
 
-// giveUp loses a task of this process, for want of a copy.
+// giveUp loses a task of this process because no process has a copy.
 func (j *Job) giveUp(s *State, c *Copy) {
 	s.rules.Lose("nobody has it", c.Task)
 	j.carryOut(s)
@@ -200,5 +199,6 @@ func (j *Job) giveUp(s *State, c *Copy) {
 	s.event(Loss, c)
 }
 
-// Lost is of a task that nobody can run any more, as far as the process knows; nil: there is none.
+// Lost returns the missing copy of a task that, as far as the process knows, no process can run anymore; nil
+// if there is none.
 func (s *State) Lost() *Copy { return s.lost }

@@ -6,16 +6,17 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// end is the coordinator's part: it tells everybody when the job is over.
+// end is the coordinator's part: it tells all processes when the job is over.
 type end struct {
 	job       ending.Job
 	memory    *Memory
 	processes int
-	told      int    // processes that were told
-	view      uint64 // the view in which it was found to be over; 0: it was not
+	told      int    // number of processes that it has told
+	view      uint64 // the view in which it found the job to be over; 0: not yet
 }
 
-// returned takes the word of a process. That of an earlier life may come late.
+// returned handles a process's report that its tasks have returned. A report from an earlier life may come
+// late.
 func (e *end) returned(r protocol.Rank, v *membership.View) {
 	e.job.Viewed(v)
 	if m, ok := v.Find(r); ok {
@@ -23,9 +24,9 @@ func (e *end) returned(r protocol.Rank, v *membership.View) {
 	}
 }
 
-// Ending is the view in which the coordinator has found that all tasks have returned; 0: it has
-// not. Who is let in by a later view and survives everybody may begin to run them again, until
-// it is told.
+// Ending returns the view in which the coordinator found that all tasks have returned, or 0. A process that a
+// later view adds and that survives all others may begin to run them again, until the coordinator tells it
+// that the job is over.
 func (s *State) Ending() uint64 { return s.end.view }
 
 func (e *end) next() protocol.Action[Message] {

@@ -15,7 +15,7 @@ type epochLog struct {
 	epoch uint64
 }
 
-// log is that of the present epoch.
+// log returns the log of the present epoch.
 func (t *task) log() *recovery.Log {
 	n := len(t.logs)
 	if n == 0 || t.logs[n-1].epoch != t.epoch {
@@ -28,14 +28,14 @@ func (t *task) log() *recovery.Log {
 	return t.logs[n-1].Log
 }
 
-// What goes wrong with epochs.
+// Errors of epochs.
 var (
 	errBalance   = errors.New("messages that were sent before a Save were not received before it")
 	errAhead     = errors.New("an epoch is committed that the task has not saved")
 	errOtherPast = errors.New("a task that is run again comes to its first Save with other operations aborted than when it saved")
 )
 
-// drop drops the log, the broadcasts and the streams of the epochs before one.
+// drop drops the log, the broadcasts and the streams of the epochs before the given one.
 func (t *task) drop(epoch uint64) {
 	t.logs = slices.DeleteFunc(t.logs, func(l epochLog) bool { return 0 < l.epoch && l.epoch < epoch })
 	t.accounts = slices.DeleteFunc(t.accounts, func(a *ahead) bool { return 0 < a.epoch && a.epoch < epoch })
@@ -43,8 +43,8 @@ func (t *task) drop(epoch uint64) {
 	t.streams = slices.DeleteFunc(t.streams, func(st *stream) bool { return 0 < st.epoch && st.epoch < epoch })
 }
 
-// before does what a task has to do before it begins its present operation: a Save, or Once. ok:
-// that is done; otherwise moved tells whether it made a step.
+// before does what must precede the task's present operation: a Save, or Once. ok reports that it is done;
+// otherwise moved reports whether it made a step.
 func (j *Job) before(s *State, t *task) (moved, ok bool) {
 	g := j.program
 	switch {
@@ -90,7 +90,7 @@ func (j *Job) save(s *State, t *task) bool {
 	return true
 }
 
-// goOn lets the task go on from what it has saved.
+// goOn lets the task continue from what it has saved.
 func (t *task) goOn(committed uint64, balance int64) {
 	switch {
 	case committed > t.epoch+1:
@@ -101,15 +101,15 @@ func (t *task) goOn(committed uint64, balance int64) {
 	t.enter(committed)
 }
 
-// enter enters an epoch: everything is numbered anew.
+// enter enters an epoch, where all numbers start again.
 func (t *task) enter(epoch uint64) {
 	t.epoch, t.saving = epoch, false
 	t.count, t.balance = 0, 0
 }
 
-// resume lets a task that is run again go on from what is committed.
+// resume lets a task that is run again continue from what is committed.
 func (j *Job) resume(s *State, t *task, c *Copy) {
-	// A file may outlive all who know what was aborted before the first Save.
+	// A file may outlive every process that knows what was aborted before the first Save.
 	if !j.Stored() && !t.same(c, j.program.starts[1]) {
 		t.err = fmt.Errorf("%w: %v, not %v", errOtherPast, t.aborted, c.aborted)
 		return
@@ -122,14 +122,15 @@ func (j *Job) resume(s *State, t *task, c *Copy) {
 	s.event(Resumed, c)
 }
 
-// same reports whether the operations before the first Save that are aborted for this attempt are
-// those that were for the one which saved a state: what a program computed before it need not be in it.
+// same reports whether the operations before the first Save that are aborted for this attempt are those that
+// were aborted for the attempt that saved a state: what a program computed before the Save need not be in the
+// state.
 func (t *task) same(c *Copy, first int) bool {
 	n := len(t.aborted)
 	return len(c.aborted) >= n && slices.Equal(c.aborted[:n], t.aborted) && (len(c.aborted) == n || c.aborted[n] >= first)
 }
 
-// Standing is where a task is that the process runs.
+// Standing describes where a task that the process runs is.
 type Standing struct {
 	Epoch   uint64
 	Saving  bool // it waits in Save
@@ -138,7 +139,7 @@ type Standing struct {
 	Drawing bool // it waits in Once
 }
 
-// Stands tells where a task is, if the process runs it.
+// Stands returns where a task is, if the process runs it.
 func (s *State) Stands(task protocol.Rank) (Standing, bool) {
 	t := s.find(task)
 	if t == nil || !s.called {

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// drill lets processes of a crew die, each set of them so many rounds after the one before.
+// drill kills processes of a crew, each set of them pause rounds after the one before.
 func drill(t *testing.T, cfg Config, pause int, deaths [][]protocol.Rank) *crew {
 	t.Helper()
 	c := newCrew(t, cfg)
@@ -20,7 +20,7 @@ func drill(t *testing.T, cfg Config, pause int, deaths [][]protocol.Rank) *crew 
 	return c
 }
 
-// With time to make copies again, one other copy outlives any number of deaths.
+// With time to make new copies, one other copy survives any number of crashes.
 func TestCopiesOutlive(t *testing.T) {
 	for _, d := range []struct {
 		name   string
@@ -46,7 +46,7 @@ func TestCopiesOutlive(t *testing.T) {
 	}
 }
 
-// If an owner dies with all who have its copies, everybody who lives names the task.
+// If an owner crashes together with all processes that have its copies, every survivor names the task.
 func TestLostTasksAreNamed(t *testing.T) {
 	g := menu(t, 5).Random(7, 200).Saved(2)
 	c := drill(t, Config{Program: g, Processes: 5, Copies: 2}, 150, [][]protocol.Rank{{1, 2, 3}})

@@ -10,21 +10,21 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Large values of operations: of what goes to a task that has completed nothing for long only the beginning is sent, and the
-// rest when the receiver grants it. Package grant says when. Not in this model: that what comes behind a beginning in a
-// broadcast waits for the rest.
+// Large values of operations: to a task that has long completed nothing, a sender sends only the beginning,
+// and the rest when the receiver grants it; package grant decides when. This model leaves out that what
+// follows a beginning in a broadcast waits for the rest.
 
-// beginMin is the size from which on a message may be sent in parts, and roomMax how many bytes a process takes that
-// no task of it has asked for.
+// beginMin is the size from which a message may be sent in parts. roomMax is how many bytes a process takes
+// that no task of it has asked for.
 const (
 	beginMin = 2 * 8
 	roomMax  = 8 * 8
 )
 
-// errRoom: the room for messages that nobody has asked for is taken without need, or too much of it.
+// errRoom means that messages that no task has asked for take room without need, or too much of it.
 var errRoom = errors.New("room is taken that should not be")
 
-// piece is a copy of a message of which the beginning has come.
+// piece is a copy of a message whose beginning has come.
 type piece struct {
 	grant.In
 	frame  *Frame // the beginning
@@ -34,7 +34,7 @@ type piece struct {
 	heard  bool
 }
 
-// emitOn sends a message; free: all at once, however large it is.
+// emitOn sends a message; free: all at once, even if it is large.
 func (t *task) emitOn(f *Frame, free bool) {
 	if free || len(f.Value) < beginMin {
 		t.out = append(t.out, f)
@@ -46,7 +46,7 @@ func (t *task) emitOn(f *Frame, free bool) {
 	t.out = append(t.out, b)
 }
 
-// beginning is a message to a process: all of it, or the beginning.
+// beginning returns a message as it goes to a process first: all of it, or its beginning.
 func (j *Job) beginning(s *State, f *Frame, to protocol.Rank) Message {
 	if !f.asks {
 		m := j.memory.message(f.kind())
@@ -63,7 +63,7 @@ func (j *Job) beginning(s *State, f *Frame, to protocol.Rank) Message {
 	return m
 }
 
-// answered sends the rest of a message that a process wants, and forgets one that it does not.
+// answered sends the rest of a message that a process wants, and forgets a message that it refuses.
 func (j *Job) answered(s *State, from protocol.Rank, m Message) {
 	if int(from) >= len(s.asked) {
 		return
@@ -84,7 +84,7 @@ func (j *Job) beginningCame(s *State, by membership.Member, m Message) {
 	s.pieces = append(s.pieces, p)
 }
 
-// lookPieces looks which messages are to come, or not, now. It forgets those that will not.
+// lookPieces checks which messages to request or refuse now. It forgets those that will not come.
 func (j *Job) lookPieces(s *State) {
 	kept := s.pieces[:0]
 	for _, p := range s.pieces {
@@ -134,7 +134,7 @@ func (j *Job) lookPiece(s *State, p *piece) {
 	}
 }
 
-// without tells whether the task does without a message: the operation is over, or another copy has come.
+// without reports whether the task does not need a message: the operation is over, or another copy has come.
 func (t *task) without(g *Program, at int, f *Frame) bool {
 	if c := t.cast(at); c != nil {
 		return c.done || c.has
@@ -146,14 +146,14 @@ func (t *task) without(g *Program, at int, f *Frame) bool {
 		at == t.op && t.begun && g.Calls[at].schedule != nil && t.steps.Match(f.From, f.Lane) < 0
 }
 
-// answer tells the process that a message comes from whether the rest of it is wanted.
+// answer tells the process that a message comes from whether its rest is wanted.
 func (j *Job) answer(s *State, p *piece, k Kind) {
 	m := j.memory.message(k)
 	m.Number = p.number
 	s.parcels = append(s.parcels, parcel{p.by.ID, m})
 }
 
-// restCame takes the rest of a message. Other copies of it are not needed any more.
+// restCame takes the rest of a message. Other copies of it are no longer needed.
 func (j *Job) restCame(s *State, by membership.Member, m Message) {
 	at := slices.IndexFunc(s.pieces, func(p *piece) bool { return p.by == by && p.number == m.Number })
 	if at < 0 {

@@ -8,53 +8,59 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Where the coordinator is part of a process (Config.Inside), it dies with it. Its holder is the lowest member of a
-// view, and every process tells the holder of each view that it opens what it told the one before: that its tasks have
-// returned, and that it knows that the job is over. So there may be two holders at once, of which one is behind.
+// A coordinator that is part of a process (Config.Inside) dies with that process. Its holder is the lowest
+// member of a view, and every process that opens a view tells its holder what it told the one before: that
+// its tasks have returned, and that it knows that the job is over. So there may be two holders at once, of
+// which one is behind.
 
-// inside is the part of a process in the end: that of a coordinator, if it holds it, and its own.
+// inside is the part of a process in the end of the job: its own and, if it holds the coordinator, the
+// coordinator's.
 type inside struct {
 	job     ending.Job          // what this process knows of the end as the holder of the coordinator, or as the next one
 	process ending.Process      // what it knows itself
 	over    []membership.Member // processes that have been sent Over
 	known   []membership.Member // processes that have been sent Over with allKnow
 	leave   []membership.Member // processes that have been sent End
-	answers []membership.Member // holders that wait for the answer that this process knows
+	answers []membership.Member // holders that wait for the answer that this process knows of the end
 	greets  []membership.Member // processes that want to join, and first learn that the job is over
-	told    uint64              // the view whose holder has got the message that this process knows
-	end     uint64              // the view in which the job was over when it left, or is about to; 0: it stays
+	told    uint64              // the view whose holder has got the message that this process knows of the end
+	end     uint64              // the view in which the job was over, if the process has left or is about to; 0: it stays
 	said    bool                // that it leaves
 }
 
-// silence is how long a coordinator waits for those who do not say that they know: longer than views take to remove them.
+// silence is how long a coordinator waits for processes that do not answer that they know: longer than views
+// take to remove them.
 const silence = 3000
 
-// reset makes it that of a new life.
+// reset resets the part for a new life of its process.
 func (e *inside) reset(first *membership.View) {
 	*e = inside{job: e.job, over: e.over[:0], known: e.known[:0], leave: e.leave[:0], answers: e.answers[:0], greets: e.greets[:0]}
 	e.job.Reset(first)
 	e.job.Inside(silence)
 }
 
-// KnowsOver is the view in which the job was over, as far as the process knows; 0: it was not.
+// KnowsOver returns the view in which the job was over, as far as the process knows; 0: it does not know it
+// to be over.
 func (s *State) KnowsOver() uint64 { return s.inside.process.Over() }
 
-// Sure reports whether the process knows that all know it.
+// Sure reports whether the process knows that all processes know that the job is over.
 func (s *State) Sure() bool { return s.inside.process.Sure() > 0 }
 
-// Leaves is the view in which the job was over for a process that leaves, all being well; 0: it does not.
+// Leaves returns the view in which the job was over for a process that leaves successfully; 0: it does not
+// leave.
 func (s *State) Leaves() uint64 { return s.inside.end }
 
-// Telling reports whether the process has told as the coordinator that the job is over, and whether it has told some to leave.
+// Telling reports whether the process, as the coordinator, has told processes that the job is over, and
+// whether it has told any to leave.
 func (s *State) Telling() (over, leave bool) { return len(s.inside.over) > 0, len(s.inside.leave) > 0 }
 
-// holder is the member of the view that has the coordinator.
+// holder returns the member of the view that has the coordinator.
 func (s *State) holder() membership.Member { return s.view.Members[0] }
 
 // concernsEnd reports whether a message is about the end.
 func (k Kind) concernsEnd() bool { return k == Returned || k == Over || k == Knows || k == End }
 
-// endCame takes what others say about the end. That stays true when they are gone.
+// endCame handles a message about the end. It stays true when its sender is gone.
 func (s *State) endCame(from membership.Member, m Message) {
 	e := &s.inside
 	if m.Letter.To != 0 && m.Letter.To != s.members.Self().Incarnation {
@@ -84,8 +90,8 @@ func (s *State) endCame(from membership.Member, m Message) {
 	}
 }
 
-// joinCame takes note of who wants to be let in, and reports whether that has to wait until it knows that the job is over: real
-// processes come to the coordinator first, which tells them.
+// joinCame records a process that wants to join, and reports whether the request has to wait until that
+// process knows that the job is over: real processes come to the coordinator first, which tells them.
 func (e *inside) joinCame(who membership.Member) (waits bool) {
 	e.job.Joined(who)
 	if e.process.Over() == 0 || e.job.Aware(who) {
@@ -95,13 +101,13 @@ func (e *inside) joinCame(who membership.Member) (waits bool) {
 	return true
 }
 
-// returned takes note of a process whose tasks have returned in a view.
+// returned records that the tasks of a process have returned in a view.
 func (e *inside) returned(m membership.Member, v *membership.View) {
 	e.job.Viewed(v)
 	e.job.Returned(m, v.Number)
 }
 
-// finish is what the process does next about the end; Idle: nothing.
+// finish returns the process's next action about the end; Idle: none.
 func (j *Job) finish(s *State) protocol.Action[Message] {
 	e, self := &s.inside, s.members.Self()
 	if len(e.answers) > 0 {
@@ -178,7 +184,7 @@ func (j *Job) saysReturned(s *State) protocol.Action[Message] {
 	return j.finish(s)
 }
 
-// untold is the next of the others whom the end concerns that is not in a list.
+// untold returns the next of the other processes concerned by the end that is not in a list.
 func (s *State) untold(list []membership.Member) (membership.Member, bool) {
 	for m := range s.inside.job.Living {
 		if m != s.members.Self() && !slices.Contains(list, m) {
@@ -188,10 +194,10 @@ func (s *State) untold(list []membership.Member) (membership.Member, bool) {
 	return membership.Member{}, false
 }
 
-// allKnow is the Number of messages that say that all know it.
+// allKnow is the Number of messages that say that all processes know that the job is over.
 const allKnow = 1
 
-// saysEnd sends something about the end.
+// saysEnd returns the action that sends a message about the end.
 func (s *State) saysEnd(k Kind, to membership.Member, over uint64) protocol.Action[Message] {
 	m := s.job.memory.message(k)
 	m.View = over
@@ -204,7 +210,7 @@ func (s *State) saysEnd(k Kind, to membership.Member, over uint64) protocol.Acti
 	return protocol.Action[Message]{Kind: protocol.Send, To: to.ID, Msg: m}
 }
 
-// depart has a process leave, for which all is well. Then it is dead for the others.
+// depart lets a process leave successfully. From then on it is dead for the others.
 func (s *State) depart() protocol.Action[Message] {
 	if s.inside.said {
 		return s.leave()

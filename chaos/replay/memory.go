@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// Memory is what programs and their jobs allocate from that are run one after the other. The zero
-// value allocates anew, for jobs whose states are copied.
+// Memory is what programs and their jobs allocate from when they run one after the other. The zero value
+// allocates each time, for jobs whose states are copied.
 type Memory struct {
 	contents *arena[Content]
 	frames   *arena[Frame]
@@ -42,7 +42,7 @@ type Memory struct {
 	letter   func() *membership.Letter // likewise
 }
 
-// NewMemory returns memory that is used again after each Reset.
+// NewMemory returns memory that is reused after each Reset.
 func NewMemory() *Memory {
 	m := &Memory{shelves: map[*Plan]*shelf{}}
 	m.all = []interface{ reset() }{
@@ -56,7 +56,7 @@ func NewMemory() *Memory {
 	return m
 }
 
-// Reset frees everything: nothing may be used any more that was made in this memory.
+// Reset frees everything: nothing that was allocated from this memory may be used anymore.
 func (m *Memory) Reset() {
 	m.resets++
 	for _, a := range m.all {
@@ -64,17 +64,17 @@ func (m *Memory) Reset() {
 	}
 }
 
-// again reports whether the memory is used again.
+// again reports whether the memory is reused.
 func (m *Memory) again() bool { return m.bytes != nil }
 
-// message returns a message of a kind that has nothing in it yet.
+// message returns an empty message of a kind.
 func (m *Memory) message(k Kind) Message {
 	c := m.contents.one()
 	*c = Content{Kind: k}
 	return Message{c}
 }
 
-// clone copies bytes, nil to nil.
+// clone copies bytes; it returns nil for nil.
 func (m *Memory) clone(b []byte) []byte {
 	if b == nil {
 		return nil
@@ -84,14 +84,14 @@ func (m *Memory) clone(b []byte) []byte {
 	return c
 }
 
-// shelf is the machines of one plan's broadcasts.
+// shelf is the runners of one plan's broadcasts.
 type shelf struct {
 	runners []broadcast.Runner
 	used    int
 	reset   uint64 // after which they were
 }
 
-// runner returns a machine of a plan, in any state.
+// runner returns a runner of a plan, in any state.
 func (m *Memory) runner(p *Plan) broadcast.Runner {
 	if !m.again() {
 		return p.runners()
@@ -116,13 +116,13 @@ type arena[T any] struct {
 	room []T // what was handed out
 }
 
-// begin makes an arena of which memory is used again.
+// begin makes an arena that reuses its memory.
 func begin[T any](a **arena[T]) *arena[T] {
 	*a = new(arena[T])
 	return *a
 }
 
-// one returns a value: zero, or what somebody has left there before the last reset.
+// one returns a value: zero, or what was left there before the last reset.
 func (a *arena[T]) one() *T {
 	if a == nil {
 		return new(T)
@@ -134,32 +134,32 @@ func (a *arena[T]) one() *T {
 	return &a.list(1)[0]
 }
 
-// zeros returns n values that are zero.
+// zeros returns n zero values.
 func (a *arena[T]) zeros(n int) []T {
 	all := a.list(n)
 	clear(all)
 	return all
 }
 
-// list returns n of them.
+// list returns n values.
 func (a *arena[T]) list(n int) []T {
 	if a == nil {
 		return make([]T, n)
 	}
 	at := len(a.room)
 	if a.room == nil || cap(a.room)-at < n {
-		a.room, at = make([]T, 0, max(2*cap(a.room), n, 64)), 0 // what was handed out stays its users'
+		a.room, at = make([]T, 0, max(2*cap(a.room), n, 64)), 0 // values handed out before remain with their users
 	}
 	a.room = a.room[:at+n]
 	return a.room[at : at+n : at+n]
 }
 
-// pop takes the first off a list, which stays where it is.
+// pop removes the first element of a list without moving the others.
 func pop[T any](list *[]T) T {
 	first := (*list)[0]
 	*list = (*list)[:copy(*list, (*list)[1:])]
 	return first
 }
 
-// reset lets all be handed out once more.
+// reset makes all values available again.
 func (a *arena[T]) reset() { a.room = a.room[:0] }

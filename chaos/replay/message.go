@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// Name names a message between two tasks. Its bits are a function of its name:
-// it does not matter which attempt of a task sends it, when, or how often.
+// Name names a message between two tasks. The message's bits are a function of its name: it does not matter
+// which attempt of a task sends it, when, or how often.
 type Name struct {
 	Op       int32 // the number of the operation in its epoch, or streamed, begun, or credited
 	From, To protocol.Rank
@@ -25,13 +25,12 @@ func (n Name) String() string {
 	return fmt.Sprintf("%d:%d→%d/%d", n.Op, n.From, n.To, n.Lane)
 }
 
-// Key stands for the name.
+// Key returns a hash of the name.
 func (n Name) Key() uint64 {
 	return protocol.Mix(uint64(n.Epoch)<<48|uint64(uint32(n.Op))<<16|uint64(n.Lane), uint64(n.From)<<32|uint64(uint32(n.To)))
 }
 
-// headLen is the length in the log of a name, of whether there is a value, and of a
-// past.
+// headLen is the length in the log of a name, a flag for the value, and a past.
 const headLen = 25
 
 func (f *Frame) head() (b [headLen]byte) {
@@ -47,7 +46,7 @@ func (f *Frame) head() (b [headLen]byte) {
 	return b
 }
 
-// logged is the message of an entry of a log.
+// logged returns the message of an entry of a log.
 func logged(head, value []byte) Frame {
 	n := Name{
 		Op: int32(binary.LittleEndian.Uint32(head)), Lane: binary.LittleEndian.Uint16(head[12:]), Epoch: binary.LittleEndian.Uint16(head[23:]),
@@ -61,15 +60,15 @@ func logged(head, value []byte) Frame {
 	return Frame{Name: n, Value: value, Past: binary.LittleEndian.Uint64(head[15:])}
 }
 
-// Frame is a message between two tasks. It is never changed, and shared.
+// Frame is a message between two tasks. It is immutable and shared.
 type Frame struct {
 	Name
-	Value []byte // nil: a block that is absent
-	asks  bool   // it is to be sent in parts, of which the second has to be granted
-	Past  uint64 // stands for what was aborted before, as its sender knows it; of credit: the view in which its attempt began
+	Value []byte // nil: an absent block
+	asks  bool   // it is sent in parts, of which the second has to be granted
+	Past  uint64 // identifies what was aborted before, as its sender knows it; of credit: the view in which its attempt began
 }
 
-// Sum stands for what is in the frame.
+// Sum returns a hash of the frame's value.
 func (f *Frame) Sum() uint64 { return hash(absentOr(f.Value), f.Value) }
 
 // Kind is the kind of a Message.
@@ -79,54 +78,54 @@ type Kind uint8
 const (
 	View      Kind = iota // of the membership
 	Data                  // between two tasks
-	Credit                // the same, of a stream: what its receiver has taken
+	Credit                // between two tasks, of a stream: what its receiver has taken
 	Returned              // to the coordinator: all tasks that this process owns in a view have returned
-	Over                  // from the coordinator, if it is part of a process: so it is everywhere; or: all know that
-	Knows                 // to the coordinator: this process knows that; or: it knows that all do
+	Over                  // from the coordinator, if it is part of a process: the job is over; or: all processes know it
+	Knows                 // to the coordinator: this process knows that the job is over; or: it knows that all do
 	End                   // from the coordinator: the process may leave
-	Ended                 // Deliver: it leaves, and all is well
+	Ended                 // Deliver: the process leaves successfully
 	Result                // Deliver: a task has returned
 	Rule                  // of package recovery
-	Begins                // the same, but only the beginning of the copy
-	Wants                 // the rest of it is asked for
+	Begins                // of package recovery, with only the beginning of the copy
+	Wants                 // the receiver asks for the rest of the copy
 	Beginning             // of a message between two tasks
-	Grant                 // the rest of it is wanted
-	Refusal               // or is not
-	Rest                  // it comes
-	Loss                  // Deliver: a task is lost, since nobody has a copy of its state
-	Complete              // Deliver: there are as many copies as there must be
+	Grant                 // the receiver wants the rest of it
+	Refusal               // the receiver does not want the rest
+	Rest                  // the rest of it
+	Loss                  // Deliver: a task is lost, since no process has a copy of its state
+	Complete              // Deliver: there are as many copies as required
 	Resumed               // Deliver: a task that is run again goes on from a copy
 )
 
-// Message is what processes send each other, and what they deliver: one word, since every step of a
-// run copies it several times.
+// Message is what processes send each other, and what they deliver: one word, since every step of a run
+// copies it several times.
 type Message struct{ *Content }
 
-// Content is what is in a message. It is never changed once the message is on its way, and shared.
+// Content is the content of a message. It is immutable once the message is sent, and shared.
 type Content struct {
-	Letter  membership.Message  // View; Returned, Knows, Ended: the view is its Base; in all the lives of sender and receiver
+	Letter  membership.Message  // View; Returned, Knows, Ended: the view is its Base; in all: the lives of sender and receiver
 	Frame   *Frame              // Data, Credit, Beginning, Rest
 	Result  *Attempt            // Result
 	Rule    *recovery.Message   // Rule, Begins, Wants
 	Drawn   []recovery.Key      // Data, Rule, Begins, Wants: values of Once on which it may depend and that the receiver does not know yet
-	Copy    *Copy               // Rule, Begins, Wants: what is to be kept; Complete, Resumed, Loss: which
-	Holders []membership.Member // Complete: who has it; Wants: who has begun to send it
-	View    uint64              // Complete, Resumed, Loss: in which; Over, Knows, End, Ended: in which the job was over
+	Copy    *Copy               // Rule, Begins, Wants: the copy to keep; Complete, Resumed, Loss: the copy concerned
+	Holders []membership.Member // Complete: processes that have the copy; Wants: the process that has begun to send it
+	View    uint64              // Complete, Resumed, Loss: the view; Over, Knows, End, Ended: the view in which the job was over
 	Size    int64               // Beginning: of the whole value
-	Number  uint32              // Beginning, Grant, Refusal, Rest: of the copy; Over, Knows: whether all know it
+	Number  uint32              // Beginning, Grant, Refusal, Rest: of the copy; Over, Knows: allKnow if all processes know it
 	Kind    Kind
 }
 
-// Attempt is a task's run that came to its end. It is never changed.
+// Attempt is a task's run that came to its end. It is immutable.
 type Attempt struct {
 	Task    protocol.Rank
 	View    uint64   // in which it began
 	Digests []uint64 // after each operation
-	Aborted []int    // operations that were, in order
+	Aborted []int    // operations that were aborted, in order
 	Onces   []uint64 // values of Once, in order
 }
 
-// Fingerprint stands for the message.
+// Fingerprint implements chaos.Fingerprinter.
 func (m Message) Fingerprint() [2]uint64 {
 	if m.Content == nil {
 		return fingerprint{}
@@ -211,8 +210,8 @@ func (m Message) String() string {
 	return m.Letter.String()
 }
 
-// fingerprint stands for a value: different values have different ones, but for a chance
-// of 2^−128 or so.
+// fingerprint stands for a value: different values have different fingerprints, but for a chance of about
+// 2^−128.
 type fingerprint [2]uint64
 
 func (f fingerprint) with(x uint64) fingerprint {

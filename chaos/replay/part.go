@@ -6,10 +6,10 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Messages of streams in parts: of every other one the beginning goes first. A process that dies between the
-// parts leaves the receiver with a beginning, of which another attempt sends all.
+// Messages of streams in parts: of every other message the beginning goes first. A process that crashes
+// between the parts leaves the receiver with a beginning; another attempt then sends the whole message.
 
-// begun is what the Name of a beginning has in the place of streamed.
+// begun takes the place of streamed in the Name of a beginning.
 const begun = -3
 
 // inParts reports whether a message is sent in parts.
@@ -26,8 +26,8 @@ func (t *task) emit(f *Frame) {
 	t.out = append(t.out, f)
 }
 
-// wanted reports whether the rest of a message is, as its beginning came from the same process and was not
-// one of a message that has come.
+// wanted reports whether the rest of a message is wanted: its beginning came from the same process and was
+// not one of a message that has come.
 func (st *stream) wanted(f said) bool {
 	at := slices.IndexFunc(st.rests, func(r said) bool { return r.Lane == f.Lane && r.by == f.by })
 	if at >= 0 {

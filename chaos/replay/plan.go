@@ -24,10 +24,10 @@ const (
 	Reduce
 	AllReduce
 	Scan
-	Send   // to a task some ranks on, and receive from the one as far back
-	Stream // the same with a few messages, of which only a window is on its way
+	Send   // to a task some ranks on, and receive from the task as far back
+	Stream // the same with a few messages, at most a window of them in flight
 
-	Corrected // stands for corrected ones of the others
+	Corrected // stands for the corrected versions of the others
 	ops
 )
 
@@ -57,24 +57,23 @@ func ParseOp(name string) (Op, error) {
 	return Op(i), nil
 }
 
-// Plan is a way to carry out an operation: an algorithm, a root, a number of
-// pieces. It does not depend on who owns which task. It is never changed, and
-// shared.
+// Plan is a way to carry out an operation: an algorithm, a root, a number of pieces. It does not depend on
+// which process owns which task. It is immutable and shared.
 type Plan struct {
 	Op        Op
 	Algorithm string
 	Root      protocol.Rank // Send, Stream: the distance
 	Spans     int           // Stream: the messages
 
-	failures int                     // that a corrected operation outlives where the dead stay dead
+	failures int                     // that a corrected operation survives where crashed processes stay dead
 	exact    bool                    // sums of integers, in any order; otherwise of floats
-	runners  func() broadcast.Runner // of a broadcast by package broadcast
+	runners  func() broadcast.Runner // for a broadcast by package broadcast
 	barrier  *collective.Barrier
 	schedule *collective.Schedule
 	programs []collective.Program // by task
-	kind     collective.Kind      // of what they work on
+	kind     collective.Kind      // of the values
 	messages int                  // that the tasks send each other
-	parts    []*Plan              // of which it is made if it is agreed, itself included; nil: it cannot be
+	parts    []*Plan              // the parts of which it is made if it is agreed, itself included; nil: it cannot be agreed
 }
 
 func (p *Plan) String() string {
@@ -96,7 +95,7 @@ func (p *Plan) String() string {
 	return s
 }
 
-// Plans lists every way to carry out an operation among so many tasks.
+// Plans lists every way to carry out an operation among the given number of tasks.
 func Plans(op Op, tasks int) ([]*Plan, error) {
 	switch op {
 	case Barrier:
@@ -131,9 +130,9 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 	return all, nil
 }
 
-// scheduled is the plan of an operation by schedule.
+// scheduled returns the plan of an operation by schedule.
 func scheduled(spec collective.Spec) (*Plan, error) {
-	spec.AnyOrder = spec.Op == collective.AllReduce && spec.Algorithm == collective.Ring // which keeps no association
+	spec.AnyOrder = spec.Op == collective.AllReduce && spec.Algorithm == collective.Ring // keeps no association
 	schedule, err := collective.New(spec)
 	if err != nil {
 		return nil, err
@@ -145,7 +144,7 @@ func scheduled(spec collective.Spec) (*Plan, error) {
 	return p.programmed(spec.P), nil
 }
 
-// roots is how many tasks may be the root of an operation.
+// roots returns how many tasks may be the root of an operation.
 func roots(op Op, tasks int) protocol.Rank {
 	switch op {
 	case Broadcast, Scatter, Gather, Reduce:
@@ -185,12 +184,12 @@ func barriers(tasks int) (all []*Plan, err error) {
 	return all, nil
 }
 
-// shifts are the messages from every task to the one some ranks on.
+// shifts returns plans that send from every task to the task some ranks on.
 func shifts(tasks int) (all []*Plan) {
 	n := protocol.Rank(tasks)
 	for k := range n {
 		if k == 0 && n > 1 {
-			continue // to itself, only if there is nobody else
+			continue // to itself only if it is alone
 		}
 		schedule := &collective.Schedule{P: tasks, Program: func(self protocol.Rank) collective.Program {
 			return collective.Program{Slots: 2, In: []int32{0}, Out: []int32{1}, Steps: []collective.Step{
@@ -205,8 +204,8 @@ func shifts(tasks int) (all []*Plan) {
 	return all
 }
 
-// agreeable gives an operation the parts of which it is made if it is agreed. Which algorithms they have follows
-// from a number.
+// agreeable gives an operation the parts of which it is made if it is agreed. number selects their
+// algorithms.
 func (p *Plan) agreeable(tasks, number int) error {
 	for _, part := range collective.Parts(collective.Op(p.Op)) {
 		one, err := p.part(part, tasks, number)
@@ -233,14 +232,14 @@ func (p *Plan) part(part collective.Part, tasks, number int) (*Plan, error) {
 	return scheduled(collective.Spec{Op: collective.Op(op), Algorithm: algorithms[number%len(algorithms)], P: tasks, Root: p.Root, Spans: 1})
 }
 
-// Agreeable tells whether the operation can be agreed.
+// Agreeable reports whether the operation can be agreed.
 func (p *Plan) Agreeable() bool { return p.parts != nil }
 
-// Symmetric tells whether it can be, and is not made of several parts then: every task's result needs that all
-// tasks have entered the operation.
+// Symmetric reports whether the operation can be agreed and has only one part then: every task's result
+// requires that all tasks have entered the operation.
 func (p *Plan) Symmetric() bool { return len(p.parts) == 1 }
 
-// Messages is how many messages the tasks send each other, at most.
+// Messages returns how many messages the tasks send each other, at most.
 func (p *Plan) Messages() int {
 	if p.parts == nil {
 		return p.messages

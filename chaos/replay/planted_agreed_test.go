@@ -1,7 +1,7 @@
 package replay_test
 
-// Mistakes that agreed operations invite of which not every result needs all tasks, in package collective
-// (collective/) and in the model that runs it. See planted_test.go.
+// Mistakes in agreed operations where some results do not need all tasks, in package collective (collective/)
+// and in the model that runs it. See planted_test.go.
 
 var agreedMistakes = []mistake{
 	{

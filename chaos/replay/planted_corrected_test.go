@@ -1,7 +1,7 @@
 package replay_test
 
-// Mistakes that corrected operations invite, in packages collective (collective/), broadcast (broadcast/) and inquiry (inquiry/)
-// and in the model that runs them. See planted_test.go.
+// Mistakes in corrected operations, in packages collective (collective/), broadcast (broadcast/) and inquiry
+// (inquiry/) and in the model that runs them. See planted_test.go.
 
 var correctedMistakes = []mistake{
 	{

@@ -1,6 +1,6 @@
 package replay_test
 
-// Mistakes that bounds on how far tasks run ahead invite, in package credit (credit/). See planted_test.go.
+// Mistakes in the limits on how far tasks run ahead, in package credit (credit/). See planted_test.go.
 
 var creditMistakes = []mistake{
 	{

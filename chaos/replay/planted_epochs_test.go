@@ -1,8 +1,8 @@
 package replay_test
 
-// Mistakes that epochs invite. See planted_test.go.
+// Mistakes in epochs. See planted_test.go.
 
-// How they come to light.
+// The errors that reveal them.
 const (
 	otherEpoch = "a task goes on from another epoch than others"
 	givenUp    = "a task is given up, though somebody has its state"
@@ -230,7 +230,7 @@ var epochMistakes = []mistake{
 	},
 }
 
-// machineHelp is what mistakes in the machine need.
+// machineHelp is source code that mistakes in the machine need.
 const machineHelp = `
 func (m *Machine) stateOf(k Key) (epoch uint64, here, known bool) {
 	later, older := Key{Task: k.Task, Epoch: k.Epoch + 1}, Key{Task: k.Task, Epoch: k.Epoch - 1}

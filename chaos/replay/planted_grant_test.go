@@ -1,6 +1,6 @@
 package replay_test
 
-// Mistakes that grants for large values invite, in package grant (grant/). See planted_test.go.
+// Mistakes in grants for large values, in package grant (grant/). See planted_test.go.
 
 const takenRoom = "room is taken that should not be"
 

@@ -4,14 +4,14 @@ import "github.com/coppice-go/coppice/internal/plant"
 
 // Mistakes at the end of a job whose coordinator is part of a process.
 
-// How they come to light.
+// The errors that reveal them.
 const (
 	unaware  = "a process leaves, and one that lives does not know that the job is over"
 	otherEnd = "the job has ended twice, and not with the same"
 	badly    = "a process knows that all know that the job is over, and ends with an error"
 )
 
-// endingMistakes are those of package ending.
+// endingMistakes are the mistakes in package ending.
 func endingMistakes(test func(where string) string) []plant.Mistake {
 	return []plant.Mistake{
 		{
@@ -53,7 +53,7 @@ func endingMistakes(test func(where string) string) []plant.Mistake {
 	}
 }
 
-// insideMistakes are those of the processes.
+// insideMistakes are the mistakes in the processes.
 var insideMistakes = []mistake{
 	{
 		name: "the next coordinator is not told that the job is over", file: "inside.go",

@@ -1,6 +1,6 @@
 package replay_test
 
-// Mistakes that a late beginning invites. See planted_test.go.
+// Mistakes in late beginnings. See planted_test.go.
 
 var lateMistakes = []mistake{
 	{

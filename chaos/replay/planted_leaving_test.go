@@ -1,8 +1,8 @@
 package replay_test
 
-// Mistakes that leaving invites. See planted_test.go.
+// Mistakes in leaving. See planted_test.go.
 
-// How they come to light.
+// The errors that reveal them.
 const (
 	notWhereItIs  = "a process departs, and what a task has saved is not where it should be"
 	adoptedAlive  = "a task is adopted that a live process owns"

@@ -1,8 +1,8 @@
 package replay_test
 
-// Mistakes that moves invite. See planted_test.go.
+// Mistakes in moves of tasks. See planted_test.go.
 
-// How they come to light.
+// The errors that reveal them.
 const (
 	goesOn = "a process goes on with a task that is another's"
 )

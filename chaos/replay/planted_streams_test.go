@@ -1,9 +1,8 @@
 package replay_test
 
-// Mistakes that streams invite, in package flow (flow/) and in the model that runs it. See
-// planted_test.go.
+// Mistakes in streams, in package flow (flow/) and in the model that runs it. See planted_test.go.
 
-// How they come to light.
+// The errors that reveal them.
 const (
 	tooMany    = "more messages of a stream wait than the window allows"
 	unbalanced = "messages that were sent before a Save were not received before it"
@@ -111,7 +110,7 @@ var streamMistakes = []mistake{
 	},
 }
 
-// flowHelp is what the mistakes in package flow need.
+// flowHelp is source code that the mistakes in package flow need.
 const flowHelp = `
 func (o *Out) more(name string) uint64 {
 	if wrong(name) {

@@ -9,12 +9,11 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// Mistakes that recovery by replay invites, planted to see that they are found. They
-// are planted in the source of the machine (recovery/) and of the model that runs it: the tests of this package are built once
-// more with a few lines of it replaced, each by lines that do the wrong thing if the
-// environment says so.
+// Mistakes in recovery by replay, planted to check that the tests find them. They are planted in the source
+// of the machine (recovery/) and of the model that runs it: the tests of this package are built once more
+// with a few lines of the source replaced, each by lines that do the wrong thing if the environment says so.
 
-// How they come to light.
+// The errors that reveal them.
 const (
 	otherBits = "a task returns with other bits"
 	noEnd     = "a live process does not come to the end"
@@ -22,14 +21,14 @@ const (
 	early     = "the job has ended, and a task has returned nowhere"
 )
 
-// mistake is one that is planted.
+// mistake is a planted mistake.
 type mistake struct {
 	name     string
 	file     string
 	old, new string // what is replaced
 	found    string // in this world of recoveries, or this schedule
-	by       string // in this way; empty: in any
-	seed     uint64 // finds it at once; 0: what finds it soon need not be known
+	by       string // with this error; empty: any
+	seed     uint64 // finds it at once; 0: none, since any seed finds it soon
 }
 
 var mistakes = []mistake{
@@ -246,7 +245,7 @@ var mistakes = []mistake{
 	},
 }
 
-// help is what the mistakes need.
+// help is source code that the mistakes need.
 func TestPlantedMistakesAreFound(t *testing.T) {
 	test := func(where string) string {
 		return "^(TestRecoveryKeepsItsPromises|TestEveryWordOfTheRuleOfAbortsIsNeeded|TestCopiesOutlive)$/^" + strings.ReplaceAll(where, " ", "_") + "$"

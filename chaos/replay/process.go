@@ -1,10 +1,10 @@
-// Package replay is a whole job in one thread, for package chaos: processes whose tasks run a
-// Program, real bytes through collective.Store, on the machines that the runtime drives as well:
-// the views of package membership, the rules of package recovery, the end of package ending.
+// Package replay runs a whole job in one thread, for package chaos: processes whose tasks run a Program, real
+// bytes through collective.Store, on the machines that the runtime drives as well: the views of package
+// membership, the rules of package recovery, the end of package ending.
 //
-// A Job is a protocol.Protocol. Its programs have Saves, all tasks at the same points, and Once,
-// whose values depend on who draws them. The coordinator is part of a process, and moves when that dies (Config.Inside); or it
-// is the last rank, apart from all processes, and never dies.
+// A Job is a protocol.Protocol. Its programs have Saves, all tasks at the same points, and Once, whose values
+// depend on the process that draws them. The coordinator either is part of a process, and moves when that
+// process dies (Config.Inside), or has the last rank, apart from all processes, and never dies.
 package replay
 
 import (
@@ -18,47 +18,49 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// Config is what all processes of a job know.
+// Config is the configuration that all processes of a job share.
 type Config struct {
 	Program   *Program
 	Processes int
-	Joiners   int // processes that may join; their ranks follow. The notice Begin calls them
+	Joiners   int // processes that may join, on a Begin notice; their ranks follow
 
-	// Owners is, by task, the process that owns it in the first view. Processes that
-	// own none are spares. nil: task t belongs to process t modulo their number.
+	// Owners lists, by task, the process that owns it in the first view. Processes that own no task are
+	// spares. nil: task t belongs to process t modulo their number.
 	Owners []protocol.Rank
 
-	// Called lets processes of the first view wait for the notice Begin, whose Value is
-	// the number of their life, before they run tasks. In a later life they join.
+	// Called lets processes of the first view wait for a Begin notice, whose Value is the number of their
+	// life, before they run tasks. In a later life they join.
 	Called bool
 
 	// Cancels are contexts that have ended before the job begins; see Cancel.Notice for others.
 	Cancels []Cancel
 
-	// Moves lets tasks of the living move, in Save.
+	// Moves lets Save move tasks of live processes.
 	Moves bool
 
-	// Whole has every copy sent in one message. Otherwise some are sent in parts.
+	// Whole sends every copy in one message. Otherwise some copies are sent in parts.
 	Whole bool
 
-	// Copies is how many processes keep what a task saves, besides its own. 0: one.
+	// Copies is how many processes, besides its own, keep what a task saves. 0: one.
 	Copies int
 
-	// Hosts is on how many hosts the processes are, in turn: what a task saves is kept on others
-	// first. 0: that does not matter.
+	// Hosts is the number of hosts that the processes are spread over in turn: what a task saves is kept
+	// on other hosts first. 0: hosts do not matter.
 	Hosts int
 
-	// Stored has what tasks save kept in files, which all processes read, instead of in copies. The files are
-	// the job's: it is not for schedules that go back.
+	// Stored keeps what tasks save in files that all processes read, instead of in copies. The files
+	// belong to the job: do not use it with schedules that go back.
 	Stored bool
 
-	// Inside makes the coordinator a part of a process: of the lowest member of a view. Otherwise it is a rank of its own.
+	// Inside makes the coordinator part of a process: the lowest member of a view. Otherwise it has a
+	// rank of its own.
 	Inside bool
 
-	// Gather says that processes of the first view may begin late, and that the notice Heard tells who has begun.
+	// Gather says that processes of the first view may begin late, and that a Heard notice reports each
+	// one that has begun.
 	Gather bool
 
-	// Fanout is that of the membership.
+	// Fanout is the fanout of the membership's tree.
 	Fanout int
 }
 
@@ -77,7 +79,7 @@ type Job struct {
 	hosts     int
 	inside    bool
 	memory    *Memory
-	files     map[recovery.Key]*Copy // of each the latest attempt's; nil: there are none
+	files     map[recovery.Key]*Copy // for each key that of the latest attempt; nil: there are no files
 }
 
 // New returns the protocol of a job.
@@ -122,25 +124,26 @@ func New(cfg Config) (*Job, error) {
 	return j, nil
 }
 
-// First is the first view.
+// First returns the first view.
 func (j *Job) First() *membership.View { return j.first }
 
-// Program is what the job's tasks do.
+// Program returns the program that the job's tasks run.
 func (j *Job) Program() *Program { return j.program }
 
 // Stored reports whether what tasks save is kept in files.
 func (j *Job) Stored() bool { return j.files != nil }
 
-// Copies is how many processes keep what a task saves, besides its own.
+// Copies returns how many processes, besides its own, keep what a task saves.
 func (j *Job) Copies() int { return j.rules.Copies }
 
-// Coordinator is its rank, if it has one; it follows those of the processes.
+// Coordinator returns the coordinator's rank, if it has one; it follows those of the processes.
 func (j *Job) Coordinator() protocol.Rank { return protocol.Rank(j.processes) }
 
 // Inside reports whether the coordinator is part of a process.
 func (j *Job) Inside() bool { return j.inside }
 
-// Ranks is how many ranks there are: those of the processes, joiners included, and the coordinator's if it has one.
+// Ranks returns the number of ranks: those of the processes, joiners included, and the coordinator's if it
+// has one.
 func (j *Job) Ranks() int {
 	if j.inside {
 		return j.processes
@@ -148,60 +151,59 @@ func (j *Job) Ranks() int {
 	return j.processes + 1
 }
 
-// State is that of one process.
+// State is the state of one process.
 type State struct {
 	members membership.State
 	part
 }
 
-// part is all of it but the membership's.
+// part is the part of the state outside the membership.
 type part struct {
 	job     *Job
 	self    protocol.Rank
 	now     protocol.Time
 	rest    protocol.Time    // before it the membership has nothing to do, unless something comes for it
-	view    *membership.View // open, or the last that was; nil: not in yet
-	tasks   []*task          // that it owns, by number
-	held    []said           // for tasks that it does not own yet
-	changes uint64           // of what tasks wait for, besides messages
-	told    uint64           // the view in which it has told the coordinator that all have returned
+	view    *membership.View // open, or the last that was; nil: the process has not joined yet
+	tasks   []*task          // tasks that it owns, by number
+	held    []said           // messages for tasks that it does not own yet
+	changes uint64           // count of changes in what tasks wait for, besides messages
+	told    uint64           // the view in which it has told the coordinator that all tasks have returned
 	ended   bool
 
 	rules   *recovery.Machine
 	effects []recovery.Effect   // memory for those of the rules
-	kept    []*Copy             // what the rules want kept
+	kept    []*Copy             // copies that the rules want kept
 	asked   []grant.Out[*Frame] // by process: messages of which the rest waits for a grant
-	pieces  []*piece            // messages of which the rest has not come
-	room    grant.Room          // for those that nobody has asked for
-	parcels []parcel            // what is to go before messages of tasks
+	pieces  []*piece            // messages whose rest has not come
+	room    grant.Room          // for messages that no task has asked for
+	parcels []parcel            // messages to go before those of tasks
 	events  []Message           // to be delivered
 	cancels []uint64            // contexts that have ended
-	wish    bool                // a view was asked for that moves tasks
-	lost    *Copy               // of a task that nobody can run any more
+	wish    bool                // it has asked for a view that moves tasks
+	lost    *Copy               // of a task that no process can run anymore
 
 	seen    Seen
-	over    error // why there is nothing more to hope for
-	left    bool  // it has wished itself dead since
+	over    error // why the group has ended for the process
+	left    bool  // it has asked to be killed since
 	retired bool  // it leaves, before the end
 	called  bool  // it may run tasks
 	end     *end  // the coordinator's, if it has a rank
 	inside  inside
 }
 
-// Members is the process's part in the membership, and Rules in recovery: to be looked at.
+// Members returns the process's part in the membership, for reading.
 func (s *State) Members() *membership.State { return &s.members }
 
-// Rules is the process's part in recovery.
+// Rules returns the process's part in recovery, for reading.
 func (s *State) Rules() *recovery.Machine { return s.rules }
 
-// View is the view that is open, or the last that was; nil: the process is not in yet.
+// View returns the view that is open, or the last that was; nil: the process has not joined yet.
 func (s *State) View() *membership.View { return s.view }
 
-// Out tells whether the group has ended for the process: it is excluded, or there is no
-// quorum.
+// Out reports whether the group has ended for the process: it is excluded, or there is no quorum.
 func (s *State) Out() bool { return s.over != nil }
 
-// Err says what went wrong in a process; nil: nothing.
+// Err returns what went wrong in a process, or nil.
 func (s *State) Err() error {
 	if s.over != nil {
 		return s.over
@@ -214,7 +216,7 @@ func (s *State) Err() error {
 	return nil
 }
 
-// Runs tells whether the process runs a task, and since which view.
+// Runs reports whether the process runs a task, and since which view.
 func (s *State) Runs(number protocol.Rank) (since uint64, ok bool) {
 	if t := s.find(number); t != nil && s.called {
 		return t.view, true
@@ -277,7 +279,7 @@ func (s *State) begin(incarnation uint32) {
 	s.job.carryOut(s)
 }
 
-// ring is the order in which the others in a view are given copies: those on other hosts first.
+// ring returns the order in which the other members of a view get copies: those on other hosts first.
 func (j *Job) ring(v *membership.View, self membership.Member) []protocol.Rank {
 	at, all := slices.Index(v.Members, self), j.memory.ranks.list(len(v.Members))[:0]
 	for _, near := range []bool{false, true} {
@@ -356,8 +358,8 @@ func (j *Job) accept(s *State, f said) {
 	s.held = append(s.held, f)
 }
 
-// counts takes note of a message, for the account of its epoch. It returns false if the message is not to be taken: its epoch
-// is over, or is to come.
+// counts records a message in the account of its epoch. It returns false if the task must not take the
+// message now: its epoch is over, or has not begun.
 func (j *Job) counts(s *State, t *task, f said) bool {
 	switch epoch := uint64(f.Epoch); {
 	case 0 < epoch && epoch < t.epoch:
@@ -366,7 +368,7 @@ func (j *Job) counts(s *State, t *task, f said) bool {
 		t.later = append(t.later, f)
 		return false
 	}
-	if f.by.ID == s.view.Owners[f.From] { // how far another attempt is says nothing of this one
+	if f.by.ID == s.view.Owners[f.From] { // how far another attempt has come says nothing about this one
 		t.heeds(j.program, s.view, f.Frame)
 	}
 	return true
@@ -462,19 +464,19 @@ func (j *Job) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	}
 }
 
-// balance has the membership balance tasks with an epoch; 0: not any more.
+// balance lets the membership balance tasks with an epoch; 0: no longer.
 func (j *Job) balance(s *State, epoch uint64) {
 	s.rest = 0
 	j.members.Balance(&s.members, s.view.Number, epoch)
 }
 
-// news is told by the membership of a view that is open, or that there will be none.
+// news handles the membership's report that a view is open, or that there will be none.
 func (j *Job) news(s *State, m membership.Message) {
 	switch m.Kind {
 	case membership.Opened:
 		j.opened(s, m.Base)
 	case membership.Excluded, membership.NoQuorum:
-		if s.inside.end = s.inside.process.Sure(); s.inside.end > 0 { // who is missing has left
+		if s.inside.end = s.inside.process.Sure(); s.inside.end > 0 { // the missing processes have left
 			s.seen |= EndsAlone
 			return
 		}
@@ -486,7 +488,7 @@ func (j *Job) news(s *State, m membership.Message) {
 	}
 }
 
-// leave has a process die for which the group has ended, as real ones do.
+// leave kills a process for which the group has ended, as real ones exit.
 func (s *State) leave() protocol.Action[Message] {
 	if s.left {
 		return protocol.Action[Message]{Kind: protocol.Idle}
@@ -498,14 +500,14 @@ func (s *State) leave() protocol.Action[Message] {
 	return protocol.Action[Message]{Kind: protocol.Work, Msg: m}
 }
 
-// opened does what a view asks for.
+// opened does what a new view demands.
 func (j *Job) opened(s *State, v *membership.View) {
 	before := s.view
 	s.view, s.wish = v, false
 	s.changes++
 	for r := range s.asked {
 		if m, in := v.Find(protocol.Rank(r)); !in || before == nil || !before.Has(m) {
-			s.asked[r].Reset() // nobody will answer
+			s.asked[r].Reset() // no answer will come
 		}
 	}
 	s.rules.Opened(v, s.hold())
@@ -520,18 +522,19 @@ func (j *Job) opened(s *State, v *membership.View) {
 	}
 }
 
-// Logless tells a process to give up its log, as one does whose log is too large.
+// Logless makes a process drop its log, as one does whose log is too large.
 var Logless = protocol.Notice{Kind: protocol.Cancel, Value: math.MaxUint64}
 
-// Drain tells a process that it is to leave, and has time. One that is not in has nothing to hand over, and goes on.
+// Drain makes a process leave, with time to do so. A process that has not joined has nothing to hand over,
+// and goes on.
 var Drain = protocol.Notice{Kind: protocol.Cancel, Value: math.MaxUint64 - 1}
 
-// Retired reports whether the process has left: nobody needed it any more, or all were to leave.
+// Retired reports whether the process has left: no process needed it anymore, or all were to leave.
 func (s *State) Retired() bool { return s.retired }
 
-// addressed says of a message which lives it goes from and to, and from what it may follow.
+// addressed adds to a message the lives of its sender and receiver, and what it may follow from.
 func (s *State) addressed(a protocol.Action[Message]) protocol.Action[Message] {
-	if a.Kind == protocol.Send && !(s.job.inside && a.Msg.Kind.concernsEnd()) { // that may go to one who is not in
+	if a.Kind == protocol.Send && !(s.job.inside && a.Msg.Kind.concernsEnd()) { // those may go to a process that has not joined
 		to, _ := s.view.Find(a.To)
 		a.Msg.Letter.From, a.Msg.Letter.To = s.members.Self().Incarnation, to.Incarnation
 		if a.Msg.Kind == Data || a.Msg.Kind == Beginning {
@@ -546,7 +549,7 @@ func (s *State) happened() protocol.Action[Message] {
 	return protocol.Action[Message]{Kind: protocol.Deliver, Msg: pop(&s.events)}
 }
 
-// work lets the tasks go on until there is something to do for the driver.
+// work runs the tasks until there is something to do for the driver.
 func (j *Job) work(s *State) protocol.Action[Message] {
 	for moved := true; moved; {
 		moved = false
@@ -602,7 +605,7 @@ func (j *Job) work(s *State) protocol.Action[Message] {
 	return protocol.Action[Message]{Kind: protocol.Idle}
 }
 
-// step makes a task's next step; false: it waits, or has returned.
+// step makes a task's next step. It returns false if the task waits or has returned.
 func (j *Job) step(s *State, t *task) bool {
 	if t.wake = protocol.Never; t.err != nil || s.lost != nil {
 		return false
@@ -637,12 +640,12 @@ func (j *Job) step(s *State, t *task) bool {
 	return t.advance(j.program, func(f *Frame) { j.send(s, t, f) })
 }
 
-// returned tells whether all tasks of the process have.
+// returned reports whether all tasks of the process have returned.
 func (s *State) returned() bool {
 	return !slices.ContainsFunc(s.tasks, func(t *task) bool { return !t.returned })
 }
 
-// send hands a message to a task of this process, or logs it and has it sent.
+// send hands a message to a task of this process, or logs it and queues it for sending.
 func (j *Job) send(s *State, t *task, f *Frame) {
 	has, free := t.spends(j.program, f)
 	if s.view.Owners[f.To] != s.self {
@@ -660,8 +663,8 @@ func (j *Job) send(s *State, t *task, f *Frame) {
 	}
 }
 
-// post is what a task has to send next, and to whom, unless it is for a task that this process
-// has adopted; nil: nothing.
+// post returns what a task has to send next, and its destination, skipping messages for tasks that this
+// process has adopted; nil: nothing.
 func (j *Job) post(s *State, t *task) (*Frame, protocol.Rank) {
 	for len(t.out) > 0 {
 		f := pop(&t.out)

@@ -12,39 +12,37 @@ import (
 	"github.com/coppice-go/coppice/protocol/recovery"
 )
 
-// Program is what every task of a job does: operations, one after the other. It
-// plays the user's function. What a task gives to an operation follows from the
-// seed, the operation, the task and all results that the task has got so far, so a
-// wrong bit in one of them spoils everything after it. It is never changed, and
-// shared.
+// Program is what every task of a job does: operations, one after the other. It plays the user's function.
+// What a task gives to an operation follows from the seed, the operation, the task and all results that the
+// task has got before, so a wrong bit in one of them spoils everything after it. It is immutable and shared.
 type Program struct {
 	Tasks int
 	Seed  uint64
 	Calls []Call
 
 	limits credit.Limits // of how far tasks run ahead; zero: there are none
-	memory *Memory       // that it is run in
+	memory *Memory       // that it runs in
 	agreed bool          // some operations are
 	onces  int           // operations before which tasks call Once
-	starts []int         // by epoch, the operation that it begins with
-	serial [][]uint64    // Serial, if nothing is aborted; nil: there are values of Once
+	starts []int         // by epoch, its first operation
+	serial [][]uint64    // Serial, if nothing is aborted; nil: the program calls Once
 }
 
-// Call is an operation of a program, or a part of an agreed one.
+// Call is a call of an operation in a program, or a part of an agreed one.
 type Call struct {
 	*Plan
-	Elems  int  // of a vector; blocks have up to so many
+	Elems  int  // length of a vector; the longest length of a block
 	Agreed bool // it may be aborted; see Plan.Agreeable
 	Once   bool // every task calls Once before it, and its input depends on the value
 
-	part, last int // of an agreed operation: its number, and that of the last
+	part, last int // of an agreed operation: the number of this part, and of the last
 }
 
-// Begins tells whether a call is the beginning of an agreed operation.
+// Begins reports whether a call begins an agreed operation.
 func (g *Program) Begins(at int) bool { return g.Calls[at].Agreed && g.Calls[at].part == 0 }
 
-// calls adds the call of an operation to a list: each part of an agreed one. Those that only say that all
-// take part carry next to nothing.
+// calls appends the call of an operation to a list: each part of an agreed one. Parts that only say that all
+// tasks take part carry next to nothing.
 func (c Call) calls(list []Call) []Call {
 	if !c.Agreed {
 		return append(list, c)
@@ -59,7 +57,7 @@ func (c Call) calls(list []Call) []Call {
 	return list
 }
 
-// NewProgram returns a program, with its results computed without any message.
+// NewProgram returns a program, with its results computed without messages.
 func NewProgram(tasks int, seed uint64, calls ...Call) *Program {
 	var all []Call
 	for _, c := range calls {
@@ -83,8 +81,8 @@ func newProgram(memory *Memory, tasks int, seed uint64, calls []Call) *Program {
 	return g
 }
 
-// Saved is the program with Saves: each before the operation of a number, or after the
-// last. What tasks get does not depend on them.
+// Saved returns the program with Saves: each before the operation of a number, or after the last operation.
+// What tasks get does not depend on them.
 func (g *Program) Saved(before ...int) *Program {
 	c := g.memory.programs.one()
 	*c = *g
@@ -96,7 +94,7 @@ func (g *Program) Saved(before ...int) *Program {
 	return c
 }
 
-// call is the number of the call with which an operation begins.
+// call returns the number of the call with which an operation begins.
 func (g *Program) call(op int) int {
 	for at := range g.Calls {
 		if g.Calls[at].part > 0 {
@@ -110,17 +108,17 @@ func (g *Program) call(op int) int {
 	return len(g.Calls)
 }
 
-// Saves is how often a task calls Save.
+// Saves returns how often a task calls Save.
 func (g *Program) Saves() int { return len(g.starts) - 1 }
 
-// Onces is how often a task calls Once.
+// Onces returns how often a task calls Once.
 func (g *Program) Onces() int { return g.onces }
 
-// keeps tells whether there are copies of anything.
+// keeps reports whether there are copies of anything.
 func (g *Program) keeps() bool { return g.Saves() > 0 || g.onces > 0 }
 
-// index is the number of an operation in the whole program, of which the message says
-// the epoch and the number there.
+// index returns the number in the whole program of an operation that a message names by its epoch and its
+// number there.
 func (g *Program) index(n Name) int {
 	if int(n.Epoch) >= len(g.starts) {
 		return len(g.Calls)
@@ -128,8 +126,8 @@ func (g *Program) index(n Name) int {
 	return g.starts[n.Epoch] + int(n.Op)
 }
 
-// Serial computes without any message, by task, its digests after each operation, if
-// some operations are aborted, and Once had these values, by task and in order.
+// Serial computes without messages, by task, the digests after each operation, given which operations are
+// aborted and the values of Once, by task and in order.
 func (g *Program) Serial(aborted []int, onces [][]uint64) [][]uint64 {
 	if len(aborted) == 0 && g.onces == 0 {
 		return g.serial
@@ -167,16 +165,16 @@ func (g *Program) compute(aborted []int, onces [][]uint64) [][]uint64 {
 	return all
 }
 
-// Menu is what random programs are made of.
+// Menu is what random programs are drawn from.
 type Menu struct {
-	// Agreed lets two thirds of the operations be agreed that can be: in a quarter of the programs all
-	// that can be, in the others the symmetric ones.
+	// Agreed makes two thirds of the operations agreed that can be: in a quarter of the programs all that
+	// can be, in the others the symmetric ones.
 	Agreed bool
 
-	// Once lets tasks call Once before a third of the operations.
+	// Once makes tasks call Once before a third of the operations.
 	Once bool
 
-	// Memory is what programs are run in.
+	// Memory is the memory that programs run in.
 	Memory *Memory
 
 	tasks     int
@@ -185,9 +183,9 @@ type Menu struct {
 	corrected []*Plan   // likewise
 }
 
-// NewMenu returns the menu of all plans among so many tasks, or of those of some
-// operations. On that of all, streams and corrected operations are apart: programs without them are those that the same
-// seeds drew when there were none.
+// NewMenu returns the menu of all plans among the given number of tasks, or of the plans of some operations.
+// The menu of all keeps streams and corrected operations apart: programs without them are the ones that the
+// same seeds drew before the two existed.
 func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	if tasks < 1 {
 		return nil, fmt.Errorf("%d tasks; allowed: 1 or more", tasks)
@@ -210,7 +208,7 @@ func NewMenu(tasks int, some ...Op) (*Menu, error) {
 	return m, nil
 }
 
-// Some is the menu of those operations alone whose bits are set, by their place, in some memory.
+// Some returns the menu of only those operations whose bits are set, by their place, in some memory.
 func (m *Menu) Some(set uint64, memory *Memory) (some Menu) {
 	some = *m
 	some.Memory, some.plans = memory, memory.plans.list(len(m.plans))[:0]
@@ -222,8 +220,8 @@ func (m *Menu) Some(set uint64, memory *Memory) (some Menu) {
 	return some
 }
 
-// Random returns a program of n operations drawn from a seed: of most the same
-// number, each with any algorithm, root and size.
+// Random returns a program of n operations drawn from a seed: most operations are equally likely, each with
+// any algorithm, root and size.
 func (m *Menu) Random(seed uint64, n int) *Program {
 	calls, flows := m.Memory.calls.list(partsMax * n)[:0], m.streams != nil && protocol.Mix(seed, streamsSalt)%4 == 0
 	corrects := m.corrected != nil && protocol.Mix(seed, correctedSalt)%4 == 0
@@ -249,17 +247,17 @@ func (m *Menu) Random(seed uint64, n int) *Program {
 	return g
 }
 
-// streamsSalt is what a seed is mixed with to draw whether there are streams: not in the runs of
-// which .ci/run has the seeds.
+// streamsSalt is mixed with a seed to draw whether there are streams: none in the runs whose seeds .ci/run
+// has.
 const streamsSalt = 0x737472656175
 
 // correctedSalt is the same for corrected operations.
 const correctedSalt = 0x636f727265ae
 
-// creditSalt is the same for bounds of how far tasks run ahead of each other.
+// creditSalt is the same for limits on how far tasks run ahead of each other.
 const (
 	creditSalt = 0x637265646974
-	aheadBytes = 40 // in half of these programs, in the others so many that nothing needs a grant
+	aheadBytes = 40 // in half of these programs; in the others there are so many that nothing needs a grant
 )
 
 // partsSalt is the same for agreed operations in parts, of which an operation has up to partsMax.
@@ -268,7 +266,7 @@ const (
 	partsMax  = 2
 )
 
-// MessagesMax is how many messages there are at most in a program of n operations.
+// MessagesMax returns how many messages there are, at most, in a program of n operations.
 func (m *Menu) MessagesMax(n int) int {
 	most := 0
 	for _, plans := range append(slices.Clip(m.plans), m.streams, m.corrected) {
@@ -279,8 +277,8 @@ func (m *Menu) MessagesMax(n int) int {
 	return n*most*4 + m.tasks*m.tasks // see Program.Messages
 }
 
-// elems draws a size: mostly small, sometimes nothing, sometimes so large that the log
-// does not copy a block or the part of a vector that there is for each task.
+// elems draws a size: mostly small, sometimes nothing, sometimes so large that the log does not copy a block
+// or each task's part of a vector.
 func (p *Plan) elems(x uint64, tasks int) int {
 	switch n := int(x % 64); {
 	case n == 0 && (p.schedule == nil || p.programs[0].Segments == 0):
@@ -294,8 +292,9 @@ func (p *Plan) elems(x uint64, tasks int) int {
 	}
 }
 
-// Messages is how many messages the tasks send each other. Where they must not run ahead, each may be answered with how far
-// its receiver is, and be in two parts, the second of which is granted; and each task may tell all that it leaves an operation.
+// Messages returns how many messages the tasks send each other, at most. Where a limit holds on running
+// ahead, each message may be answered with its receiver's count, and be in two parts, the second of which is
+// granted; and each task may tell all others that it leaves an operation.
 func (g *Program) Messages() (n int) {
 	for i := range g.Calls {
 		n += g.Calls[i].messages
@@ -310,7 +309,7 @@ func (g *Program) stream(at int, task protocol.Rank, digest uint64) uint64 {
 	return protocol.Mix(protocol.Mix(g.Seed, uint64(at)), protocol.Mix(digest, uint64(task)))
 }
 
-// vector is what a task gives to an operation on vectors.
+// vector returns what a task gives to an operation on vectors.
 func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
 	seed, c := g.stream(at, task, digest), &g.Calls[at]
 	b := g.memory.bytes.list(8 * c.Elems)
@@ -324,14 +323,13 @@ func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
 	return b
 }
 
-// float is a number of any sign and of a magnitude such that sums depend on the
-// association.
+// float returns a number of any sign, of a magnitude that makes sums depend on the association.
 func float(x uint64) uint64 {
 	return math.Float64bits(float64(int64(x)>>12) * float64(uint64(1)<<(x%16)) / (1 << 8))
 }
 
-// blocks is what a task gives to an operation on n blocks: of different lengths,
-// some empty, some absent.
+// blocks returns what a task gives to an operation on n blocks: of different lengths, some empty, some
+// absent.
 func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
 	seed, all, most := g.stream(at, task, digest), g.memory.blocks.list(n), g.Calls[at].Elems
 	room := g.memory.bytes.list(8 * most * n)
@@ -384,7 +382,7 @@ func (p *Plan) canonical(m *Memory, values [][]byte) []byte {
 	return sum
 }
 
-// results is what every task gets from an operation, given their digests before.
+// results returns what every task gets from an operation, given the tasks' digests before.
 func (g *Program) results(at int, digests []uint64) [][][]byte {
 	c, n := &g.Calls[at], g.Tasks
 	all := g.memory.results.zeros(n)
@@ -413,7 +411,7 @@ func (g *Program) results(at int, digests []uint64) [][][]byte {
 	return all
 }
 
-// given is how many blocks a task gives.
+// given returns how many blocks a task gives.
 func (p *Plan) given(task protocol.Rank, tasks int) int {
 	switch {
 	case p.Op == Scatter && task != p.Root:
@@ -426,7 +424,7 @@ func (p *Plan) given(task protocol.Rank, tasks int) int {
 	return 1
 }
 
-// reduced is what a task gets from an operation on vectors.
+// reduced returns what a task gets from an operation on vectors.
 func (p *Plan) reduced(m *Memory, values [][]byte, task protocol.Rank) [][]byte {
 	switch p.Op {
 	case Broadcast:
@@ -441,7 +439,7 @@ func (p *Plan) reduced(m *Memory, values [][]byte, task protocol.Rank) [][]byte 
 	return append(m.blocks.list(1)[:0], present(p.canonical(m, values)))
 }
 
-// present is a vector, which is never absent.
+// present returns a vector, which is never absent.
 func present(v []byte) []byte {
 	if v == nil {
 		return []byte{}
@@ -449,7 +447,7 @@ func present(v []byte) []byte {
 	return v
 }
 
-// moved is what a task gets from an operation on blocks.
+// moved returns what a task gets from an operation on blocks.
 func (p *Plan) moved(m *Memory, given [][][]byte, task protocol.Rank) (got [][]byte) {
 	n := protocol.Rank(len(given))
 	switch p.Op {
@@ -488,7 +486,7 @@ func abortedOf(digest uint64) uint64 { return protocol.Mix(digest, math.MaxUint6
 // onceOf adds a value of Once to a digest.
 func onceOf(digest, value uint64) uint64 { return protocol.Mix(digest, value) }
 
-// absentOr tells nil, a block that is absent, from others.
+// absentOr distinguishes nil, an absent block, from others.
 func absentOr(b []byte) uint64 {
 	if b == nil {
 		return math.MaxUint64

@@ -40,7 +40,7 @@ func newCrew(t *testing.T, cfg Config) *crew {
 	return c
 }
 
-// kill kills a process, and tells all others.
+// kill kills a process, and notifies all others.
 func (c *crew) kill(victim protocol.Rank) {
 	will := Testament(&c.states[victim])
 	c.dead[victim] = true
@@ -52,7 +52,7 @@ func (c *crew) kill(victim protocol.Rank) {
 	}
 }
 
-// round lets everybody receive and act once; false: nobody did.
+// round lets every process receive and act once. It returns false if none did.
 func (c *crew) round() (busy bool) {
 	for r := range c.states {
 		s := &c.states[r]
@@ -85,7 +85,7 @@ func (c *crew) round() (busy bool) {
 	return busy
 }
 
-// check demands that everybody who lives is done, and every task has returned.
+// check demands that every survivor is done, and that every task has returned.
 func (c *crew) check(t *testing.T) {
 	t.Helper()
 	returned := map[protocol.Rank]bool{}
@@ -106,7 +106,7 @@ func (c *crew) check(t *testing.T) {
 	}
 }
 
-// serial is what all tasks get, if Once has the values that it had.
+// serial returns what all tasks get, given the values that Once had.
 func (c *crew) serial() [][]uint64 {
 	onces := make([][]uint64, c.job.program.Tasks)
 	for _, a := range c.results {
@@ -130,7 +130,7 @@ func menu(t *testing.T, tasks int) *Menu {
 func TestTasksReturnWithTheSerialBits(t *testing.T) {
 	for _, d := range []struct {
 		tasks, processes int
-		deaths           []protocol.Rank // every ten rounds one
+		deaths           []protocol.Rank // one every ten rounds
 	}{
 		{1, 1, nil},
 		{5, 5, nil},
@@ -157,7 +157,7 @@ func TestCopiesOfAStateGoTheirOwnWay(t *testing.T) {
 	follow(t, Config{Program: menu(t, 4).Random(3, 25), Processes: 3})
 }
 
-// follow runs a job of which process 1 dies on copies of copies of its states.
+// follow runs, on copies of copies of its states, a job whose process 1 crashes.
 func follow(t *testing.T, cfg Config) {
 	t.Helper()
 	c := newCrew(t, cfg)

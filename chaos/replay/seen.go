@@ -11,20 +11,20 @@ type Seen uint16
 
 // The situations.
 const (
-	AbortedInParts Seen = 1 << iota // a task leaves an agreed operation of which it has completed a part
+	AbortedInParts Seen = 1 << iota // a task leaves an agreed operation after it has completed a part of it
 	PassedOnEarly                   // a broadcast is passed on for a task that has not come to it
 	HeldBack                        // a task waits for others that are far behind
 	NotSentAgain                    // a task that is run again does not send what an earlier attempt has sent
-	Refused                         // the rest of a message is not wanted
-	NoRoom                          // there is no room for a message that nobody has asked for
-	RepeatsWait                     // what is to be sent again waits until its receiver has come far enough
+	Refused                         // a receiver does not want the rest of a message
+	NoRoom                          // there is no room for a message that no task has asked for
+	RepeatsWait                     // a message to resend waits until its receiver has come far enough
 	AskedInVain                     // a task that is run again is asked for a value that it had promised before
-	ToldByOther                     // who takes the coordinator's place learns from another process that the job is over
+	ToldByOther                     // the new coordinator learns from another process that the job is over
 	Disbanded                       // all processes of a view leave
-	EndsAlone                       // a process that knows that the job is over has no quorum any more, and ends well
+	EndsAlone                       // a process that knows that the job is over loses the quorum, and ends successfully
 )
 
-// Seen is what the process has been in.
+// Seen returns the situations that the process has been in.
 func (s *State) Seen() Seen {
 	seen := s.seen
 	for _, t := range s.tasks {

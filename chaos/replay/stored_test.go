@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// TestAFileOfAnAttemptThatIsOver: a process that a view has removed does not know it yet, aborts an operation for
-// itself, and saves what follows in the place of what the new owner of its task has saved.
+// TestAFileOfAnAttemptThatIsOver: a process that does not know yet that a view has removed it aborts an
+// operation for itself, and saves what follows where the new owner of its task has saved.
 func TestAFileOfAnAttemptThatIsOver(t *testing.T) {
 	const slow = 3
 	plans, err := Plans(AllReduce, 4)
@@ -33,7 +33,7 @@ func TestAFileOfAnAttemptThatIsOver(t *testing.T) {
 			t.Fatal("the epoch is not committed")
 		}
 	}
-	for range 100 { // it goes on alone: nobody hears it
+	for range 100 { // it goes on alone: no process hears it
 		c.job.Next(&c.states[slow], 0)
 	}
 	for r := range protocol.Rank(slow) {

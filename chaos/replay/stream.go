@@ -9,22 +9,22 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Streams: messages that package flow numbers, holds until the receiver has acknowledged enough, and
-// drops if they come again. A task does not wait for what it sends, so messages may go when it is
-// far ahead. Not in this model: receivers that return before they have all.
+// Streams: messages that package flow numbers, holds until the receiver has acknowledged enough, and drops if
+// they come again. A task does not wait for what it sends, so messages may leave when it is far ahead. This
+// model leaves out receivers that return before they have all messages.
 
-// window is how many messages of a stream a sender is ahead of the receiver at most.
+// window is the largest number of messages of a stream by which a sender is ahead of the receiver.
 const window = 2
 
-// What a Name has in the place of an operation. Its lane is the number of a message.
+// Values that take the place of an operation in a Name. The lane is the number of a message.
 const (
 	streamed = -1 // that message
-	credited = -2 // From has taken all up to that message of To
+	credited = -2 // From has taken all messages of To up to that one
 )
 
 var errWindow = errors.New("more messages of a stream wait than the window allows")
 
-// stream is what two tasks send each other in an epoch, at one of them.
+// stream is what two tasks send each other in an epoch, as one of them sees it.
 type stream struct {
 	epoch uint64
 	peer  protocol.Rank
@@ -41,7 +41,7 @@ type said struct {
 	by membership.Member
 }
 
-// streams are the ways to send a few messages to the task some ranks on.
+// streams returns the ways to send a few messages to the task some ranks on.
 func streams(tasks int) (all []*Plan) {
 	for _, p := range shifts(tasks) {
 		n := 3 + int(p.Root)%3
@@ -50,7 +50,7 @@ func streams(tasks int) (all []*Plan) {
 	return all
 }
 
-// stream is that with another task in an epoch.
+// stream returns the stream with another task in an epoch.
 func (t *task) stream(epoch uint64, peer protocol.Rank) *stream {
 	for _, st := range t.streams {
 		if st.epoch == epoch && st.peer == peer {
@@ -63,7 +63,7 @@ func (t *task) stream(epoch uint64, peer protocol.Rank) *stream {
 	return st
 }
 
-// converse makes the next step of an operation on streams: all messages are sent, then received.
+// converse takes the next step of an operation on streams: all messages are sent, then received.
 func (t *task) converse(g *Program, c *Call, send func(f *Frame)) bool {
 	n := protocol.Rank(g.Tasks)
 	if t.sends < c.Spans {
@@ -93,8 +93,7 @@ func (t *task) converse(g *Program, c *Call, send func(f *Frame)) bool {
 	return true
 }
 
-// leave sends a message, unless it is one of a stream that is held, or that an earlier attempt
-// has sent.
+// leave sends a message, unless it belongs to a stream and is held, or an earlier attempt has sent it.
 func (t *task) leave(f *Frame) {
 	if f.Op == streamed {
 		st := t.stream(uint64(f.Epoch), f.To)
@@ -109,7 +108,7 @@ func (t *task) leave(f *Frame) {
 	t.emit(f)
 }
 
-// release sends what may go of what is held.
+// release sends the held messages that may go.
 func (t *task) release(st *stream) {
 	for {
 		number, ok := st.out.Release(window)
@@ -122,7 +121,7 @@ func (t *task) release(st *stream) {
 	}
 }
 
-// tell tells the other task how many of its messages are taken.
+// tell tells the other task how many of its messages this one has taken.
 func (t *task) tell(st *stream) {
 	f := t.memory.frames.one()
 	*f = Frame{Name: Name{credited, t.number, st.peer, uint16(st.in.Tell()), uint16(st.epoch)}, Past: t.view}
@@ -154,14 +153,15 @@ func (t *task) arrive(f said) {
 	}
 }
 
-// credit learns how far the receiver of a stream is.
+// credit handles the other task's report of how many messages it has taken.
 func (t *task) credit(f *Frame) {
 	st := t.stream(uint64(f.Epoch), f.From)
 	st.out.Credited(uint64(f.Lane), !t.first)
 	t.release(st)
 }
 
-// reopen begins anew with a task that is run again: log is what it was sent; again: it knew nothing before, either.
+// reopen resets the streams with a task that is run again. log is what it was sent; again: its earlier
+// attempt knew nothing, either.
 func (t *task) reopen(to protocol.Rank, log []*Frame, again bool) {
 	for _, st := range t.streams {
 		if st.peer != to {
@@ -181,19 +181,19 @@ func (t *task) reopen(to protocol.Rank, log []*Frame, again bool) {
 	}
 }
 
-// flows takes something of a stream, when the task has come to its epoch. How far another attempt
-// of the receiver is says nothing of the one that counts.
+// flows takes a message of a stream, when the task has come to its epoch. How far another attempt of the
+// receiver has come says nothing about the one that counts.
 func (j *Job) flows(s *State, t *task, f said) {
 	switch epoch := uint64(f.Epoch); {
-	case 0 < epoch && epoch < t.epoch: // which is over
+	case 0 < epoch && epoch < t.epoch: // it is over
 	case epoch > t.epoch:
 		t.later = append(t.later, f)
-	case f.Op == asked && f.by.ID == s.view.Owners[f.From]: // another attempt does not wait any more
+	case f.Op == asked && f.by.ID == s.view.Owners[f.From]: // another attempt no longer waits
 		t.question(j.program, f.Frame)
 	case f.Op == asked || f.Op == counted && f.by.ID != s.view.Owners[f.From]:
 	case f.Op == streamed || f.Op == begun:
 		t.arrive(f)
-	case f.Past > s.view.Since[f.From]: // of an attempt that is news to come
+	case f.Past > s.view.Since[f.From]: // of an attempt that the process has yet to learn of
 		s.held = append(s.held, f)
 	case f.Past < s.view.Since[f.From]:
 	case f.Op == counted:
@@ -203,7 +203,7 @@ func (j *Job) flows(s *State, t *task, f said) {
 	}
 }
 
-// Holding reports whether the process runs a task of which messages wait for credit.
+// Holding reports whether the process runs a task whose messages wait for credit.
 func (s *State) Holding(task protocol.Rank) bool {
 	t := s.find(task)
 	return t != nil && slices.ContainsFunc(t.streams, func(st *stream) bool { return st.out.Held() > 0 })
@@ -226,7 +226,7 @@ func (st *stream) clone() *stream {
 	return &c
 }
 
-// sign adds what stands for the stream.
+// sign adds the stream to a fingerprint.
 func (st *stream) sign(f fingerprint) fingerprint {
 	f = f.with(st.epoch<<32 | uint64(uint32(st.peer))).and(st.out.Fingerprint()).and(st.in.Fingerprint())
 	for _, list := range [][]*Frame{st.held, st.queue} {
@@ -241,7 +241,7 @@ func (st *stream) sign(f fingerprint) fingerprint {
 	return f
 }
 
-// kind is that of a message that has the frame.
+// kind returns the kind of a message that has the frame.
 func (f *Frame) kind() Kind {
 	if f.Op == credited || f.Op == counted {
 		return Credit

@@ -9,36 +9,35 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// task is one attempt of a task: a program under way. Its operations come one after
-// the other; what comes early is kept, what comes twice is dropped by its name, and
-// what goes to other processes is logged.
+// task is one attempt of a task: a running program. Its operations come one after the other; what comes early
+// is kept, what comes twice is dropped by its name, and what goes to other processes is logged.
 type task struct {
 	memory  *Memory
 	number  protocol.Rank
 	view    uint64   // in which the attempt began
-	first   bool     // it is the task's first
+	first   bool     // it is the task's first attempt
 	op      int      // the present operation
-	epoch   uint64   // that it is in
+	epoch   uint64   // the present epoch
 	count   int32    // operations of the epoch that are over
 	saving  bool     // it has called Save, and waits
 	drawn   bool     // it has the value of Once that comes before the present operation
-	balance int64    // messages that it has sent in the epoch, less those that it has received
-	digest  uint64   // of all that it has got so far
-	entry   uint64   // of what it had when it came to the present operation, if that is in parts
+	balance int64    // messages that it has sent in the epoch, less those received
+	digest  uint64   // of everything that it has got
+	entry   uint64   // digest when it came to the present operation, if that is in parts
 	begun   bool     // its input is in the store
 	digests []uint64 // after each operation that is over
-	aborted []int    // operations that were
-	past    uint64   // stands for them
+	aborted []int    // operations that were aborted
+	past    uint64   // hash of aborted
 	onces   []uint64 // values of Once
 	steps   collective.StepState
 	barrier collective.BarrierState
 	store   collective.Store
 	input   [][]byte
-	lent    []bool   // memory for what the store says of its result
+	lent    []bool   // memory for what the store reports about its result
 	moves   []move   // made with the store in the present operation
-	came    uint64   // stands for what came in it, if it is a barrier, in any order
-	sends   int      // of it, in a barrier or to a stream
-	got     [][]byte // of it, from a stream
+	came    uint64   // hash of what came in it, if it is a barrier, in any order
+	sends   int      // sends in the present operation, if it is a barrier or a stream
+	got     [][]byte // what came in the present operation, if it is a stream
 
 	idle  uint64     // the process's changes when the task could do nothing; 0: not known
 	early [][]*Frame // by operation
@@ -53,23 +52,23 @@ type task struct {
 	voted    bool // it takes part in the present operation, which is agreed
 
 	streams []*stream
-	later   []said // of streams of epochs to which it has not come
+	later   []said // messages of streams in epochs to which it has not come
 
 	returned, announced bool
 	seen                Seen
 	err                 error
 }
 
-// move is something done with the store: done again, it makes a copy of it.
+// move is something done with the store: redoing all moves makes a copy of the store.
 type move struct {
 	step  int32
-	frame *Frame // what was put in; nil: what the step itself does
+	frame *Frame // what was put in; nil: the step's own action
 }
 
-// errPast: what is aborted here is not what is aborted there.
+// errPast means that a message comes from a task that knows of other aborts than its receiver.
 var errPast = errors.New("a message of one who knows of other aborts")
 
-// errUnreached: a corrected operation comes to nothing although all tasks take part in it.
+// errUnreached means that a corrected operation has no result although all tasks take part in it.
 var errUnreached = errors.New("a result that nobody has")
 
 // firstView is the number of the view in which all first attempts begin.
@@ -104,14 +103,14 @@ func (t *task) accept(g *Program, f *Frame) {
 	}
 }
 
-// fits tells whether a message of the present operation can be put in now. One that came before
-// can: nothing happens.
+// fits reports whether a message of the present operation can be put in now. A duplicate can: nothing
+// happens.
 func (t *task) fits(f *Frame) bool {
 	i := t.steps.Match(f.From, f.Lane)
 	return i < 0 || t.steps.Fits(i)
 }
 
-// catchUp puts in a message that came before it fitted, if it does now.
+// catchUp puts in a message that came too early, if it fits now.
 func (t *task) catchUp(g *Program) bool {
 	early := t.early[t.op]
 	i := slices.IndexFunc(early, t.fits)
@@ -148,7 +147,7 @@ func (t *task) put(g *Program, f *Frame) {
 }
 
 // counts adds to the balance of the epoch, unless the operation may be aborted or is corrected: then not
-// all is received that is sent.
+// everything that is sent is received.
 func (t *task) counts(c *Call, messages int64) {
 	if !c.Agreed && c.failures == 0 {
 		t.balance += messages
@@ -198,7 +197,7 @@ func (t *task) begin(g *Program) {
 		t.input, t.got = g.blocks(t.op, t.number, t.last(), c.Spans), t.memory.blocks.list(c.Spans)[:0]
 	} else {
 		t.steps.Reset(c.programs[t.number].Steps)
-		t.steps.Patient = true // it is run again when its process dies
+		t.steps.Patient = true // if its process dies, the task is run again
 		t.input = g.given(t.op, t.number, t.last())
 		t.supply(c)
 		c.schedule.Notify(&t.steps, 0, protocol.Notice{Kind: protocol.Begin})
@@ -213,14 +212,14 @@ func (t *task) begin(g *Program) {
 // last is the digest of all results so far.
 func (t *task) last() uint64 { return t.digest }
 
-// frame is a message of the present operation.
+// frame returns a message of the present operation.
 func (t *task) frame(to protocol.Rank, lane uint16, value []byte) *Frame {
 	f := t.memory.frames.one()
 	*f = Frame{Name: Name{t.count, t.number, to, lane, uint16(t.epoch)}, Value: value, Past: t.past}
 	return f
 }
 
-// given is what a task gives to an operation: blocks, or one vector.
+// given returns what a task gives to an operation: blocks, or one vector.
 func (g *Program) given(at int, task protocol.Rank, digest uint64) [][]byte {
 	c := &g.Calls[at]
 	p := &c.programs[task]
@@ -233,7 +232,7 @@ func (g *Program) given(at int, task protocol.Rank, digest uint64) [][]byte {
 	return append(g.memory.blocks.list(1)[:0], g.vector(at, task, digest))
 }
 
-// supply makes the store that of the present operation, with what the task gives.
+// supply sets up the store for the present operation, with what the task gives.
 func (t *task) supply(c *Call) {
 	p := &c.programs[t.number]
 	t.store.Reset(p, c.kind)
@@ -251,8 +250,8 @@ func (t *task) supply(c *Call) {
 	}
 }
 
-// advance makes the task's next step; false: it waits, or has returned. What is to be
-// sent it hands to send.
+// advance makes the task's next step, and passes what is to be sent to send. It returns false if the task
+// waits or has returned.
 func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	switch {
 	case t.returned:
@@ -298,7 +297,7 @@ func (t *task) advance(g *Program, send func(f *Frame)) bool {
 	return true
 }
 
-// pass makes the next step of a barrier.
+// pass takes the next step of a barrier.
 func (t *task) pass(g *Program, c *Call, send func(f *Frame)) bool {
 	a := c.barrier.Next(&t.barrier, 0)
 	switch a.Kind {
@@ -327,7 +326,7 @@ func (t *task) finish(g *Program, c *Call) {
 	t.over(g, digestOf(t.last(), got))
 }
 
-// abort ends the present operation, with all its parts, or passes it, without a result.
+// abort ends the present operation, with all its parts, or skips it, without a result.
 func (t *task) abort(g *Program) {
 	if part := g.Calls[t.op].part; part > 0 {
 		t.op, t.count, t.digest = t.op-part, t.count-int32(part), t.entry
@@ -352,7 +351,7 @@ func (t *task) over(g *Program, digest uint64) {
 	t.progress(g)
 }
 
-// keep logs a message that is to go to another process. has: that has it; free: all of it may go.
+// keep logs a message to another process. has: the receiver has it; free: all of it may go.
 func (t *task) keep(f *Frame, has, free bool) {
 	switch t.record(f); {
 	case has:
@@ -377,7 +376,7 @@ func (s *State) Outgoing(task protocol.Rank) []*Frame {
 	return nil
 }
 
-// again has everything sent again that ever went to a task: it has a new owner.
+// again queues everything that was ever sent to a task to be resent: the task has a new owner.
 func (t *task) again(g *Program, to protocol.Rank, again bool) {
 	t.out = slices.DeleteFunc(t.out, func(f *Frame) bool { return f.To == to })
 	t.restart(g, to, again)
@@ -439,7 +438,7 @@ func (t *task) clone(g *Program) *task {
 	return &c
 }
 
-// sign adds what stands for the task. What it has logged follows from how far it is.
+// sign adds the task to a fingerprint. What it has logged follows from how far it has come.
 func (t *task) sign(f fingerprint) fingerprint {
 	f = f.with(uint64(t.number)).with(t.view).with(uint64(t.op)).with(t.last()).with(t.past).with(t.came)
 	f = f.with(t.epoch).with(uint64(t.balance))

@@ -32,8 +32,7 @@ type Axis struct {
 	Names    []string // names of the positions 0, 1, …; nil: numbers
 }
 
-// Series is what belongs together: it has one colour and one line in the
-// legend.
+// Series is a set of points that belong together: it has one colour and one line in the legend.
 type Series struct {
 	Name   string
 	Style  Style
@@ -41,14 +40,14 @@ type Series struct {
 	Like   int // takes the colour of the series with this number, counted from 1; 0: its own
 }
 
-// Add gives the chart a series, whose points may follow.
+// Add adds a series to the chart. Its points may follow.
 func (c *Chart) Add(name string, style Style, points ...Point) *Series {
 	s := &Series{Name: name, Style: style, Points: points}
 	c.Series = append(c.Series, s)
 	return s
 }
 
-// Add gives the series a point.
+// Add adds a point to the series.
 func (s *Series) Add(x, y float64) { s.Points = append(s.Points, Point{X: x, Y: y}) }
 
 // Point is one value. Where Low and High differ they are drawn as whiskers, or
@@ -61,9 +60,9 @@ type Style uint8
 // What styles are made of; they combine.
 const (
 	Line   Style = 1 << iota // joins the points
-	Dashed                   // so does a dashed line
+	Dashed                   // joins the points with a dashed line
 	Marks                    // marks every point
-	Band                     // fills what lies between Low and High
+	Band                     // fills the area between Low and High
 	Bars                     // a bar from the axis up to each point
 )
 
@@ -79,7 +78,7 @@ const (
 // The colours are those of Okabe and Ito: distinct for colour-blind eyes too.
 var colours = []string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555", "#8C6D31"}
 
-// Check says what is wrong with a chart that comes from a file.
+// Check returns what is wrong with a chart that comes from a file.
 func (c *Chart) Check() error {
 	for _, a := range []Axis{c.X, c.Y} {
 		if a.Log != 0 && a.Log != 2 && a.Log != 10 || !sane(a.Min) || !sane(a.Max) {
@@ -99,7 +98,7 @@ func (c *Chart) Check() error {
 	return nil
 }
 
-// sane tells whether a number can be drawn.
+// sane reports whether a number can be drawn.
 func sane(v float64) bool { return v == 0 || math.Abs(v) > 1e-12 && math.Abs(v) < 1e15 }
 
 // Write draws the chart.
@@ -147,7 +146,7 @@ func (d *drawing) fit() {
 	d.y.finish()
 }
 
-// frame draws everything but the data.
+// frame draws everything except the data.
 func (d *drawing) frame() {
 	d.print(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="Helvetica,Arial,sans-serif" font-size="12" fill="#222">`+"\n", width, height, width, height)
 	d.print(`<rect width="%d" height="%d" fill="#fff"/>`+"\n", width, height)
@@ -167,7 +166,7 @@ func (d *drawing) frame() {
 	d.print(`<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", top+plotHeight/2, html.EscapeString(d.Y.Label))
 }
 
-// colour is that of series i: one after the other to those that have their own.
+// colour returns the colour of series i: series with colours of their own get them one after the other.
 func (d *drawing) colour(i int) string {
 	if like := d.Series[i].Like; like > 0 {
 		i = like - 1
@@ -230,7 +229,7 @@ func (d *drawing) point(s *Series, i int, colour string, p Point) {
 	}
 }
 
-// tip is the text that appears over a point.
+// tip returns the text that appears over a point.
 func (d *drawing) tip(s *Series, p Point) string {
 	text := fmt.Sprintf("%s: %s, %s", s.Name, d.x.name(p.X), number(p.Y))
 	if p.Low != p.High {
@@ -245,7 +244,7 @@ func (d *drawing) mark(i int, colour string, x, y float64, tip string) {
 	d.print(`<path fill="%s" stroke="%s" stroke-width="1.6" d="M%.1f %.1f%s">%s</path>`+"\n", colour, colour, x+m.dx, y+m.dy, m.path, tip)
 }
 
-// marks are how marks are drawn: from where beside the point, and along which path.
+// marks describes how to draw each mark: its offset from the point, and its path.
 var marks = [...]struct {
 	dx, dy float64
 	path   string
@@ -311,7 +310,7 @@ func (s *scale) finish() {
 		return
 	}
 	if s.Log > 0 {
-		if !s.some { // nothing that has a place on such an axis
+		if !s.some { // no value has a place on such an axis
 			s.low, s.up = 1, s.Log
 		}
 		if s.Log == 10 { // room, and at least two names
@@ -326,7 +325,7 @@ func (s *scale) finish() {
 	}
 	room := (s.up - s.low) * 0.05
 	if s.low >= 0 && s.low < room {
-		s.low = room // then the axis begins at 0
+		s.low = room // the axis then begins at 0
 	}
 	s.low, s.up = s.low-room, s.up+room
 }
@@ -339,7 +338,7 @@ func (s *scale) at(v float64) float64 {
 	return s.from + share*(s.to-s.from)
 }
 
-// ticks are the values that get a name: about six.
+// ticks returns the values that get a name: about six.
 func (s *scale) ticks() []float64 {
 	var out []float64
 	switch {
@@ -380,7 +379,7 @@ func (s *scale) ticks() []float64 {
 	return out
 }
 
-// name is how a value of the axis is written.
+// name returns a value of the axis as it is written.
 func (s *scale) name(v float64) string {
 	if i := int(v); s.Names != nil && i >= 0 && i < len(s.Names) {
 		return s.Names[i]

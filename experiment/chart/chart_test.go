@@ -34,7 +34,7 @@ func TestEverySeriesIsDrawnAndNamed(t *testing.T) {
 		"a &lt; b": 1, "y &amp; z": 1, ">one<": 1, ">two<": 1, ">line<": 1, ">like it<": 1, ">band<": 1,
 		"<title>line: two, 2 (1.5 to 3)</title>": 1, "stroke-dasharray": 2, `fill-opacity="0.18"`: 2,
 		"<title>": 3,                       // one for each mark
-		"#0072B2": 2*3 + 1 + 1 + 1 + 1 + 1, // marks in drawing and legend, the line and its likeness, likewise; whiskers
+		"#0072B2": 2*3 + 1 + 1 + 1 + 1 + 1, // marks in drawing and legend, the line and its Like, likewise; whiskers
 	} {
 		if got := strings.Count(svg, what); got != n {
 			t.Errorf("%q %d times, want %d", what, got, n)
@@ -42,8 +42,8 @@ func TestEverySeriesIsDrawnAndNamed(t *testing.T) {
 	}
 }
 
-// TestAnyChartIsWellFormed draws random charts: no place is missing, and what
-// is drawn lies on the page.
+// TestAnyChartIsWellFormed draws random charts: every position is a number, and what is drawn lies on the
+// page.
 func TestAnyChartIsWellFormed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		thousandths := rapid.OneOf(rapid.IntRange(-1e9, 1e9), rapid.IntRange(0, 1000))

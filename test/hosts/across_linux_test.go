@@ -126,6 +126,10 @@ func stepsProgram(lasts time.Duration, tasks int) []string {
 // each other.
 const leaveTime = 15 * time.Second
 
+// sessionTime is how long sessions of sshd may remain: after a cut TCP sends what is left once more only after a pause that is
+// about as long as the cut was.
+const sessionTime = time.Minute
+
 // leavesNothing waits until no such process of the job remains.
 func (j *job) leavesNothing(limit time.Duration, which func(process) bool) error {
 	var left []process

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Date is a day, counted from the first that the benchmark knows, 1992-01-01.
+// Date is a day, counted from the benchmark's first, 1992-01-01.
 type Date uint16
 
-// today is the day on which the benchmark takes place: what was shipped or received by then has another status.
+// today is the day on which the benchmark takes place: lines shipped or received by then have another status.
 const today Date = 1263 // 1995-06-17
 
 var firstDay = time.Date(1992, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -22,7 +22,7 @@ func ParseDate(text string) (Date, error) {
 	return Date(t.Sub(firstDay) / (24 * time.Hour)), nil
 }
 
-// NextYear is the same day a year later; as in SQL, February 28 after February 29.
+// NextYear returns the same day a year later; as in SQL, February 28 after February 29.
 func (d Date) NextYear() Date {
 	day := firstDay.AddDate(0, 0, int(d))
 	next := day.AddDate(1, 0, 0)

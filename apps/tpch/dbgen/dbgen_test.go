@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// official are the sums of columns of the official generator.
+// official returns the sums of columns of the official generator.
 func official(t *testing.T) (all []sum) {
 	t.Helper()
 	f, err := os.Open("testdata/columns.csv")
@@ -47,7 +47,7 @@ type sum struct {
 	md5     string
 }
 
-// largeVariable has scale 1 checked, too, which takes some seconds.
+// largeVariable names the variable that makes the test check scale 1, too, which takes some seconds.
 const largeVariable = "COPPICE_TPCH"
 
 func TestColumnsAreTheOfficialOnes(t *testing.T) {
@@ -92,7 +92,7 @@ func (n *lineCounter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// orderRow is the row that has a key.
+// orderRow returns the row that has a key.
 func orderRow(key int64) int64 { return (key>>5<<3 | key&7) - 1 }
 
 func TestKeysAndRowsBelongTogether(t *testing.T) {
@@ -165,7 +165,7 @@ func TestPartsCoverAll(t *testing.T) {
 	}
 }
 
-// A column is the same whichever others are generated with it.
+// A column is the same whichever other columns are generated with it.
 func TestColumnsDoNotDependOnOthers(t *testing.T) {
 	s := Scale(0.01)
 	all := s.LineRows(100, 900, Quantity|Price|Discount|Tax|Returned|Status|Shipped|Supplier)

@@ -1,10 +1,10 @@
 package dbgen
 
-// LineRows are rows of table lineitem, those of an order after those of the one before.
+// LineRows are rows of table lineitem, in the order of their orders.
 type LineRows struct {
 	First     int64   // the row of their first order in table orders, counted from 0
 	Counts    []uint8 // lines of each order
-	Lines     int     // of all
+	Lines     int     // of all orders
 	Quantity  []uint8
 	Prices    []int32 // cents
 	Discounts []uint8 // hundredths
@@ -15,7 +15,7 @@ type LineRows struct {
 	Suppliers []int32
 }
 
-// linesMax is how many lines an order has at most, which is how often it may draw for them.
+// linesMax is the largest number of lines of an order, and so the number of draws reserved for them.
 const linesMax = 7
 
 // LineRows generates columns of table lineitem, for the orders of rows lo … hi−1 of table orders.
@@ -47,7 +47,7 @@ func (s Scale) LineRows(lo, hi int64, columns Column) LineRows {
 type lineRange struct {
 	lo     int64
 	counts []uint8 // lines of each order
-	lines  int     // of all
+	lines  int     // of all orders
 }
 
 // lineNumbers draws first … first+n−1 for each line.
@@ -107,7 +107,7 @@ func (g *lineRange) shipping(hi int64, rows *LineRows, columns Column) {
 	}
 }
 
-// returned draws l_returnflag, of what was received.
+// returned draws l_returnflag, of lines that were received.
 func (g *lineRange) returned(shipped []Date) []byte {
 	transit := lineNumbers[uint8](g, 373135028, 1, 30)
 	all := make([]byte, g.lines)

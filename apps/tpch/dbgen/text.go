@@ -9,22 +9,23 @@ import (
 	"strings"
 )
 
-// Tables as text, as the official generator writes them: fields with a bar between them, a row a line.
+// Tables as text, with values as the official generator writes them: one row per line, fields separated by
+// bars.
 
 // textColumn is a column as text.
 type textColumn struct {
 	name string
-	need Column // what it is made of
+	need Column // columns that it is made of
 	add  func(b []byte, r *textRows, i int) []byte
 }
 
-// textRows are rows that are written.
+// textRows are rows to write.
 type textRows struct {
 	customer CustomerRows
 	order    OrderRows
 	line     LineRows
-	orderOf  []int32 // of each line, in the range of its order
-	number   []uint8 // of each line in its order
+	orderOf  []int32 // of each line, within the range
+	number   []uint8 // of each line, within its order
 }
 
 // textTable is a table as text.
@@ -34,7 +35,7 @@ type textTable struct {
 	columns  []textColumn
 }
 
-// textTables has the tables that can be written.
+// textTables are the tables that can be written.
 var textTables = map[string]textTable{
 	"customer": {
 		rows: Scale.Customers,
@@ -93,7 +94,7 @@ var textTables = map[string]textTable{
 	},
 }
 
-// generateLines also tells where lines are in their orders.
+// generateLines generates lines, with their orders and their places in them.
 func generateLines(s Scale, lo, hi int64, need Column) (textRows, int) {
 	r := textRows{line: s.LineRows(lo, hi, need)}
 	for i, n := range r.line.Counts {
@@ -104,12 +105,12 @@ func generateLines(s Scale, lo, hi int64, need Column) (textRows, int) {
 	return r, r.line.Lines
 }
 
-// CustomerName is c_name of the customer with a key.
+// CustomerName returns c_name of the customer with a key.
 func CustomerName(key int64) string { return fmt.Sprintf("Customer#%09d", key) }
 
 func decimal(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
 
-// AppendCents adds an amount in hundredths, not negative, with its two decimals.
+// AppendCents appends a non-negative amount in hundredths, with its two decimals.
 func AppendCents(b []byte, n int64) []byte {
 	return append(decimal(b, n/100), '.', byte('0'+n/10%10), byte('0'+n%10))
 }
@@ -117,7 +118,7 @@ func AppendCents(b []byte, n int64) []byte {
 // Tables lists the tables that can be written.
 func Tables() []string { return []string{"customer", "orders", "lineitem", "supplier"} }
 
-// Columns lists those of a table that can be written.
+// Columns lists the columns of a table that can be written.
 func Columns(table string) ([]string, error) {
 	t, ok := textTables[table]
 	if !ok {
@@ -130,7 +131,7 @@ func Columns(table string) ([]string, error) {
 	return names, nil
 }
 
-// CheckColumns tells which of the columns of a table cannot be written, if there are any.
+// CheckColumns returns an error if any of the columns of a table cannot be written.
 func CheckColumns(table string, columns []string) error {
 	names, err := Columns(table)
 	if err != nil {
@@ -147,11 +148,11 @@ func CheckColumns(table string, columns []string) error {
 	return nil
 }
 
-// blockRows is how many rows, or orders, are generated at once.
+// blockRows is how many rows, or orders, Write generates at once.
 const blockRows = 1 << 14
 
-// Write writes columns of part i of n of a table, by order of their names: a row a line, fields with a bar
-// between them.
+// Write writes the named columns of part i of n of a table, in the order of names: one row per line, fields
+// separated by bars.
 func (s Scale) Write(to io.Writer, table string, columns []string, i, n int) error {
 	if err := CheckColumns(table, columns); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (s Scale) Write(to io.Writer, table string, columns []string, i, n int) err
 	return w.Flush()
 }
 
-// Part is part i of n of so many rows, from lo to hi.
+// Part returns the range lo … hi−1 of part i of n of the given number of rows.
 func Part(rows int64, i, n int) (lo, hi int64) {
 	return rows * int64(i) / int64(n), rows * int64(i+1) / int64(n)
 }
