@@ -343,6 +343,9 @@ func (q *peer) attach(conn *transport.Conn) {
 		q.out = append(q.out, q.link.Stamp(f))
 	}
 	p.mesh.up = append(p.mesh.up, q)
+	if !conn.Shared() {
+		p.mesh.unshared++
+	}
 	if fd := conn.PidfdTake(); fd >= 0 {
 		q.watchProcess(fd)
 	}
@@ -380,6 +383,9 @@ func (q *peer) disconnect() {
 		return
 	}
 	q.p.engine.Unwatch(q.conn.Fd())
+	if !q.conn.Shared() {
+		q.p.mesh.unshared--
+	}
 	q.conn.Close()
 	q.conn, q.armed = nil, false
 	q.out = nil

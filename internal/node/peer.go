@@ -17,6 +17,7 @@ import (
 type mesh struct {
 	peers     []*peer // by rank of process
 	up        []*peer // connected
+	unshared  int     // of them without shared memory
 	linksDown bool    // there may be peers that cannot be reached
 	lingering []*peer // for whom something lingers
 	moved     uint64  // bytes read and written

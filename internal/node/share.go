@@ -41,6 +41,9 @@ func (p *Process) lookAgain(q *peer) {
 	p.engine.Again()
 }
 
+// Unshared reports whether there are connections to peers that share no memory with this process.
+func (h handler) Unshared() bool { return h.mesh.unshared > 0 }
+
 // Look reads from the peers that have marked something, and writes to those that have room again.
 func (h handler) Look() {
 	h.mesh.shares.Take(func(rank int) {

@@ -31,6 +31,7 @@ type Handler interface {
 	Sleeps(most time.Duration) // a caller is about to sleep, for so long (negative: until something happens)
 	Undriven()                 // nobody drives any more
 	Look()                     // look at what the Inbox has marked
+	Unshared() bool            // some connections do not mark the Inbox
 }
 
 // Inbox is where other processes mark that they have written to memory that they share with this one.

@@ -24,6 +24,8 @@ const (
 	// aloneMax is how often it looks before it yields, if there is a processor for every process: not for long, because the
 	// kernel may have put both of two processes on one.
 	aloneMax = 200
+	// pollEvery is how often it looks at memory before it looks at the sockets, if there are peers without shared memory.
+	pollEvery = 16
 	// socketsEvery is how often in a row the sockets are left out while memory has something.
 	socketsEvery = 32
 	// skipsMax is how often drivers sleep at once after they have looked in vain again and again.
@@ -32,7 +34,7 @@ const (
 
 // lookFor waits for a mark in the inbox without the kernel's help, for a while, and reports whether there is one or the driver
 // is called. If not, the inbox says that the process sleeps: it does so, and only the driver changes that.
-func (e *Engine) lookFor(w *Waiter, d time.Duration) bool {
+func (e *Engine) lookFor(w *Waiter, room *events, d time.Duration) bool {
 	l := &e.look
 	switch {
 	case e.inbox.Marked():
@@ -49,10 +51,13 @@ func (e *Engine) lookFor(w *Waiter, d time.Duration) bool {
 		if d > 0 {
 			most = min(most, d)
 		}
+		if !e.cfg.Handler.Unshared() {
+			room = nil
+		}
 		e.Unlock()
-		found := e.spinLook(most)
+		found, ready := e.spinLook(room, most)
 		e.Lock()
-		if l.called = e.called.Load(); found || l.called || e.driver != w {
+		if l.called = ready || e.called.Load(); found || l.called || e.driver != w {
 			l.vain = 0
 			return true
 		}
@@ -77,12 +82,16 @@ func (l *look) due() bool {
 	return false
 }
 
-// spinLook looks until there is a mark, the driver is called, or it is time to sleep. The lock is not held.
-func (e *Engine) spinLook(most time.Duration) (found bool) {
+// spinLook looks until there is a mark, the driver is called, a descriptor is ready (if there is room for events), or it is
+// time to sleep. The lock is not held.
+func (e *Engine) spinLook(room *events, most time.Duration) (found, ready bool) {
 	began, last := time.Now(), time.Duration(0)
-	for i := 0; ; i++ {
+	for i := 1; ; i++ {
 		if e.inbox.Marked() || e.called.Load() {
-			return true
+			return true, false
+		}
+		if room != nil && i%pollEvery == 0 && len(e.poll.wait(room, 0)) > 0 {
+			return false, true
 		}
 		if e.cfg.Spin && i < aloneMax {
 			continue
@@ -90,7 +99,7 @@ func (e *Engine) spinLook(most time.Duration) (found bool) {
 		segment.Yield()
 		now := time.Since(began)
 		if now > most || now-last > awayMax {
-			return e.inbox.Marked()
+			return e.inbox.Marked(), false
 		}
 		last = now
 	}

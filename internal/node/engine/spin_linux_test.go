@@ -20,6 +20,7 @@ func (s *spinner) Look()                {}
 func (s *spinner) Spins() bool          { return true }
 func (s *spinner) Sleeps(time.Duration) {}
 func (s *spinner) Undriven()            {}
+func (s *spinner) Unshared() bool       { return false }
 
 func (s *spinner) Read() int {
 	if s.cancel != nil {

@@ -208,7 +208,7 @@ func (e *Engine) sleep(w *Waiter, room *events) (got []Ready) {
 	d := e.untilTimer()
 	found, sockets := false, true
 	if e.inbox != nil {
-		if found = e.lookFor(w, d); found {
+		if found = e.lookFor(w, room, d); found {
 			sockets = e.look.due()
 		} else {
 			d = e.untilTimer()
