@@ -49,7 +49,7 @@ type Job struct {
 	latest  uint64           // latest view in which any has returned
 	over    uint64           // view in which this coordinator or another has found the job to be over; 0: none has
 	reports bool             // no process runs tasks of the dead
-	inside  protocol.Time    // above 0: the coordinator is part of a process, and waits that long for confirmations of what processes know
+	inside  protocol.Time    // above 0: the coordinator is part of a process, and waits that long for confirmations
 	until   protocol.Time    // when it has waited long enough; 0: it does not wait yet
 }
 

@@ -37,8 +37,8 @@ type world struct {
 	left     int                 // deaths that may come
 	backs    int                 // views that may give ends back to their processes
 	apart    bool                // only the sender dies, and only the receiver is given back
-	news     uint64              // a report of a later attempt of the receiver in the same process, of which the sender does not know yet
-	again    [2]int              // a report of a later attempt of the receiver in its process, not yet known to the sender
+	news     uint64              // a report of a later attempt of the receiver in its process, not yet known to the sender
+	again    [2]int              // the attempt of which the end is to hear that it runs where one before was
 
 	data   [attemptsMax][attemptsMax][]part // by the attempts of sender and receiver
 	credit [attemptsMax][attemptsMax][]uint64
