@@ -55,7 +55,6 @@
 //     wait for all that are in the view.
 //  4. Bytes that are handed over are kept, not copied, and never written.
 //  5. Every Work is answered, even if the decision has come meanwhile: a participant does nothing else before.
-//     does nothing else before.
 package agreement
 
 import (

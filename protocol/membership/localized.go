@@ -5,7 +5,6 @@
 // which processes stand in for the dead near it: for each subtree beside its own path from the root, and for each of its
 // own children, the lowest id that is not known to be dead (localizedtable.go). Views are decided by sweeps over that
 // tree: down propose, up acceptances, down stable (localizedsweep.go).
-// stable (localizedsweep.go).
 //
 // # The tree and its degree
 //
