@@ -51,8 +51,8 @@
 //  1. Views come in the order of their numbers, which begin at 1; an incarnation that has left never comes back: a
 //     process that returns under the same rank is no member to this machine.
 //  2. The participants are the same list everywhere. They call the instances of one list one after the other.
-//  3. A participant that is not driven any more, for instance because there is no quorum, leaves the group: the others
-//     wait for all that are in the view.
+//  3. A participant whose driver stops, for instance because there is no quorum, leaves the group: the others wait for
+//     all that are in the view.
 //  4. Bytes that are handed over are kept, not copied, and never written.
 //  5. Every Work is answered, even if the decision has come meanwhile: a participant does nothing else before.
 package agreement

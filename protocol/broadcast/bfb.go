@@ -1,5 +1,5 @@
 // Buntinas' fault-tolerant broadcast (Corrected Gossip, §IV.B.2, BFB; Buntinas, IPDPS 2012): a tree with acknowledgements
-// that is built anew, around the dead, whenever one of them is found. It needs a detector that reports every death to
+// that is built anew, around dead processes, whenever one is found. It needs a detector that reports every death to
 // every live process, at some time (protocol.Death), and none that did not happen.
 //
 // A message carries what its receiver is responsible for: the ranks from its own up to End. The receiver halves that

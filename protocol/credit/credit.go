@@ -60,15 +60,16 @@ type rank struct {
 // never is beyond the number of any operation.
 const never = 1 << 62
 
-// Fit makes room for a group of n ranks. Before Fit, the only thing an Account accepts about a rank is that it is gone.
+// Fit makes room for a group of n ranks. Before Fit no call may name a rank, except Has, Returned and Died: the last two
+// then have no effect.
 func (a *Account) Fit(n int) {
 	if a.ranks == nil {
 		a.ranks = make([]rank, n)
 	}
 }
 
-// Reset makes a the account of a task in a group of n ranks, and reuses its memory.
-// Sign passes to with the values that distinguish two accounts of one task.
+// Reset makes the Account that of a task in a group of n ranks, in the memory that it has.
+// Sign calls with for each value that distinguishes accounts of one task.
 func (a *Account) Reset(l Limits, n int) {
 	ranks := append(a.ranks[:0], make([]rank, n)...)
 	*a = Account{Limits: l, ranks: ranks, dues: a.dues[:0]}

@@ -48,7 +48,7 @@ type Job struct {
 	lives   []life           // lives of which something is known, in the order of ids
 	latest  uint64           // latest view in which any has returned
 	over    uint64           // view in which this coordinator or another has found the job to be over; 0: none has
-	reports bool             // no process runs tasks of the dead
+	reports bool             // no process runs tasks of dead processes
 	inside  protocol.Time    // above 0: the coordinator is part of a process, and waits that long for confirmations
 	until   protocol.Time    // when it has waited long enough; 0: it does not wait yet
 }

@@ -260,7 +260,7 @@ func (w *world) arrive(si, ri int) {
 	r, f := w.receivers[ri], take(w.data, si, ri)
 	at := slices.IndexFunc(r.pieces, func(p *piece) bool { return p.from == si && p.number == f.number })
 	switch {
-	case si < r.knows: // nothing comes from the dead
+	case si < r.knows: // nothing comes from a dead process
 	case f.begins:
 		w.begun(ri, &piece{from: si, number: f.number, value: f.value})
 	case at < 0 || !r.pieces[at].Answered() || r.pieces[at].state == refused:

@@ -32,8 +32,8 @@ func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
 	}
 }
 
-// contacts returns the members to ask. Members of a view that the process has accepted may be in force by now, and those
-// of the view before silent.
+// contacts returns the members to ask. A view that the process has accepted may be in force by now, and the members of
+// the view before silent.
 func (p *Protocol) contacts(s *State) []Member {
 	v := cmp.Or(s.join.view, p.cfg.First)
 	if s.value != nil && s.value.Number > v.Number {

@@ -11,8 +11,8 @@
 //
 // View n+1 is chosen when a quorum of view n has accepted it at one ballot: (a) every member that is not certainly dead,
 // or (b) more than half of the members, where dead members count as not having accepted, or (c) half of the members, if
-// an arbiter has named the proposer (arbiter.go). A process records its acceptance where the record outlives it before
-// it answers, a proposer before it proposes. The notice of a certain death brings that record, so that the dead count as
+// an arbiter has named the proposer (arbiter.go). A process records its acceptance, where the record outlives it,
+// before it answers, a proposer before it proposes. The notice of a certain death brings that record, so that the dead count as
 // if they had answered. A later proposer asks for promises first and takes over what they say was accepted. A chosen
 // view opens when all its members that are not certainly dead have accepted it. docs/views.md has the schedules that
 // broke weaker rules.
