@@ -5,12 +5,10 @@
 // BIG, on the binomial graph: the first messages run along a binomial tree, and
 // the last process still has to handle log₂ P messages, of o each.
 //
-// BFB, Buntinas' tree: down and back up, (2o+L)·log₂ P each way. The paper gives
-// the time without restarts and two rows of a table, 96 and 144 steps, 4,096 and
-// 8,192 messages, and says that 20% of the failures happen during the operation.
-// The reading that gives exactly these: of f failures ⌈f/5⌉ do, each costs one
-// restart, and an attempt that fails has made all its messages but is given up
-// when it has come down: half the time. Acknowledgements are not counted.
+// BFB, Buntinas' tree: down and back up, (2o+L)·log₂ P each way. The paper gives the time without restarts and two rows
+// of a table, 96 and 144 steps, 4,096 and 8,192 messages, and says that 20% of the failures happen during the operation.
+// The reading that gives exactly these: of f failures ⌈f/5⌉ do, each costs one restart, and a failing attempt has made
+// all its messages but is abandoned when it has come down: half the time. Acknowledgements are not counted.
 
 package model
 
@@ -22,8 +20,7 @@ func BIGLatency(p, l, o int) int { return (3*o + l) * logCeil(p) }
 // BIGWork is the number of messages of BIG, P·⌈log₂ P⌉.
 func BIGWork(p int) int { return p * logCeil(p) }
 
-// BFBRestarts is how often BFB restarts if so many processes fail, most of them
-// before it begins.
+// BFBRestarts is how often BFB restarts with the given number of failures, most of them before it begins.
 func BFBRestarts(failures int) int { return ceilDiv(failures, 5) }
 
 // BFBLatency is T^BFB = 2(2o+L)·⌈log₂ P⌉, and half of it more for each restart.

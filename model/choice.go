@@ -24,7 +24,7 @@ type Prediction struct {
 	Time float64
 }
 
-// Flat names the tree in which the root sends to everybody itself.
+// Flat names the tree in which the root sends to all others itself.
 const Flat = "flat"
 
 // Choice is the tree that fits a network.
@@ -71,8 +71,7 @@ func ChooseTree(n LogGP, p int) (Choice, error) {
 	return c, nil
 }
 
-// BroadcastTime is the time in which a short message reaches everybody along a
-// tree.
+// BroadcastTime is the time in which a short message reaches all processes along a tree.
 func BroadcastTime(t topology.Tree, n LogGP) float64 {
 	return treeTime(t, n.Interval(), n.Delay())
 }

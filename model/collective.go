@@ -20,9 +20,8 @@ type CollectiveCost struct {
 	Bytes    int64 // of all processes
 }
 
-// Collective says what an operation by an algorithm costs among p processes, for
-// vectors or blocks of size bytes. It returns false for what there is not, or not
-// among so many.
+// Collective returns what an operation by an algorithm costs among p processes, for vectors or blocks of size bytes. It
+// returns false if there is no such algorithm, or none for p processes.
 func Collective(op, algorithm string, p int, size int64) (CollectiveCost, bool) {
 	f, ok := collectiveCosts[[2]string{op, algorithm}]
 	if !ok || algorithm == "rabenseifner" && p&(p-1) != 0 {
@@ -42,7 +41,7 @@ func Collective(op, algorithm string, p int, size int64) (CollectiveCost, bool) 
 // collectiveCosts are, by operation and algorithm, the steps, the messages, and
 // how many times the size is sent, among p ≥ 2.
 var collectiveCosts = map[[2]string]func(p int64) (steps, messages, sizes int64){
-	// Everybody but the root gets the vector once.
+	// Every process but the root gets the vector once.
 	{"broadcast", "binomial"}: func(p int64) (int64, int64, int64) { return depth(p), p - 1, p - 1 },
 	{"broadcast", "flat"}:     func(p int64) (int64, int64, int64) { return 1, p - 1, p - 1 },
 	// After the scatter the processes besides the root hold ones(p) segments in
@@ -55,7 +54,7 @@ var collectiveCosts = map[[2]string]func(p int64) (steps, messages, sizes int64)
 	{"scatter", "flat"}:     func(p int64) (int64, int64, int64) { return 1, p - 1, p - 1 },
 	{"gather", "binomial"}:  func(p int64) (int64, int64, int64) { return depth(p), p - 1, ones(p) },
 	{"gather", "flat"}:      func(p int64) (int64, int64, int64) { return 1, p - 1, p - 1 },
-	// Everybody gets p−1 blocks; by the hub, its own again with them.
+	// Every process gets p−1 blocks; by the hub, its own again with them.
 	{"allgather", "ring"}:     func(p int64) (int64, int64, int64) { return p - 1, p * (p - 1), p * (p - 1) },
 	{"allgather", "hub"}:      func(p int64) (int64, int64, int64) { return 2, 2 * (p - 1), (p + 1) * (p - 1) },
 	{"allgather", "doubling"}: func(p int64) (int64, int64, int64) { return lg(p), exchanges(p), p * (p - 1) },
@@ -65,8 +64,8 @@ var collectiveCosts = map[[2]string]func(p int64) (steps, messages, sizes int64)
 	{"alltoall", "direct"}: func(p int64) (int64, int64, int64) { return directSteps(p), p * (p - 1), p * (p - 1) },
 	{"alltoall", "hub"}:    func(p int64) (int64, int64, int64) { return 2, 2 * (p - 1), 2 * p * (p - 1) },
 	{"alltoall", "bruck"}:  func(p int64) (int64, int64, int64) { return lg(p), p * lg(p), p * ones(p) },
-	// Everybody's vector goes up once; by halves, p/2 + p/4 + … + 1 of them. The
-	// segments that are left, but for the root's, go to the root.
+	// Every vector goes up once; by halves, p/2 + p/4 + … + 1 of them. The segments that are left, but for the root's,
+	// go to the root.
 	{"reduce", "binomial"}: func(p int64) (int64, int64, int64) { return depth(p), p - 1, p - 1 },
 	{"reduce", "flat"}:     func(p int64) (int64, int64, int64) { return 1, p - 1, p - 1 },
 	{"reduce", "rabenseifner"}: func(p int64) (int64, int64, int64) {
@@ -116,6 +115,6 @@ func exchanges(p int64) (n int64) {
 // directWindow is how many messages a process has under way in a direct exchange.
 const directWindow = 5
 
-// directSteps: a send waits for the receive of that many rounds before. If p is
-// odd somebody sits out in every round, and it may take one step more.
+// directSteps: a send waits for the receive of directWindow rounds before. If p is odd one process sits out in every
+// round, and it may take one step more.
 func directSteps(p int64) int64 { return (p - 2 + directWindow) / directWindow }

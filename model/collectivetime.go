@@ -41,9 +41,8 @@ func (c collectiveNet) star(bytes float64) float64 {
 	return float64(c.p-2)*c.port(bytes) + c.message(bytes)
 }
 
-// tree is when a binomial tree of p processes has what its root had; of is the
-// bytes for a subtree of so many. The root sends to the upper part of its
-// processes, then to those of the lower one:
+// tree is when a binomial tree of p processes has what its root had; of returns the bytes for a subtree of a given size.
+// The root sends to the upper part of its processes, then to those of the lower one:
 // T(p) = max(A + T(p−h), S + T(h)), h the largest power of two below p.
 func (c collectiveNet) tree(p int, of func(int) float64) float64 {
 	if p == 1 {

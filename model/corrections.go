@@ -1,11 +1,10 @@
 // Source: Küttler et al., Corrected Trees (PPoPP 2019), section 4.2: Lemma 2,
 // Corollary 1 and Lemma 3.
 //
-// In synchronized checked correction all colored processes begin at once to
-// send to their neighbours on the ring, left and right in turn, until they have
-// heard from both sides. Without failures everybody has heard from both sides
-// after 3o+L and stops with the send begun before that. A gap of uncolored
-// processes makes those at its ends send on until they meet.
+// In synchronized checked correction all colored processes begin at once to send to their neighbours on the ring, left
+// and right in turn, until they have heard from both sides. Without failures every process has heard from both sides
+// after 3o+L and stops with the send begun before that. A gap of uncolored processes makes those at its ends send on until
+// they meet.
 //
 // The paper has ⌊L/o⌋, which is right where o divides L; in general it is ⌈L/o⌉
 // (L=3, o=2: 15 steps and 5 messages), since what ends at a time is known to a

@@ -116,10 +116,9 @@ func NewTuner(g Gossip) (*Tuner, error) {
 //
 //	c(t+O) = c(t) + (n−c(t))·[1 − (1−1/(N−1))^c(t−L−O)]    (1)
 //
-// What takes effect in (t, t+O] was sent 2O+L before; whoever was colored by
-// t−L−O has sent exactly one message in that time. So the equation holds for
-// every t, and o need not divide L. Nobody sends to itself, what goes to the
-// failed is lost: hence N−1 for n ≤ N.
+// What takes effect in (t, t+O] was sent 2O+L before; each process colored by t−L−O has sent exactly one message in that
+// time. So the equation holds for every t, and o need not divide L. No process sends to itself, what goes to failed ones
+// is lost: hence N−1 for n ≤ N.
 func (u *Tuner) reach(t int) error {
 	if t >= stepsMax {
 		return fmt.Errorf("gossip among %d processes, %d failed, with L=%d, o=%d takes more than %d steps; allowed: fewer failed, or L and o of a coarser unit",
@@ -155,8 +154,8 @@ func (u *Tuner) Colored(t int) (float64, error) {
 // the paper's T+L+O where O divides L.
 func (u *Tuner) end(t int) int { return t - 1 + 2*u.o + u.l }
 
-// sent is how many messages gossip sends before t, in units: Σ c(t) over the
-// times at which a round begins. Everybody colored by s sends one in (s−O, s].
+// sent is how many messages gossip sends before t, in units: Σ c(t) over the times at which a round begins. Every process
+// colored by s sends one in (s−O, s].
 func (u *Tuner) sent(t int) float64 {
 	sum := 0.0
 	for s := t - 1; s >= 0; s -= u.o {
@@ -221,7 +220,7 @@ func (g Gossip) gNodes(a Algorithm) int {
 	return 2
 }
 
-// length is K for a chain of so many processes.
+// length is K for a chain of the given number of processes.
 func (u *Tuner) length(a Algorithm, chain int) int {
 	if a == FCG {
 		return chain
@@ -272,7 +271,7 @@ func (u *Tuner) corrects(a Algorithm, k int) int {
 // sides, (2f+2)/x messages. With f = 0 it is CCG. (Found in simulations without
 // gaps, then explained so; the means of x neglect which side takes longer.)
 //
-// Nobody sends more than once around.
+// No process sends more than once around.
 func (u *Tuner) messages(a Algorithm, k int, c float64) float64 {
 	n, lag := float64(u.g.N), float64(ceilDiv(u.g.L, u.g.O))
 	each := 0.0
@@ -536,8 +535,7 @@ func (u *Tuner) best(a Algorithm) (int, error) {
 	return best + margin, nil
 }
 
-// latency is until everything has ended with gossip until t, in units, and
-// chains of so many processes.
+// latency is until everything has ended with gossip until t, in units, and chains of the given number of processes.
 func (u *Tuner) latency(a Algorithm, t, chain int) int {
 	return u.end(t)*u.unit + u.corrects(a, u.length(a, chain))
 }

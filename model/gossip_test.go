@@ -138,7 +138,7 @@ func TestCorrectionMessagesAsSimulated(t *testing.T) {
 	}
 }
 
-// Without gaps everybody sends as many messages as Corollary 1 of Corrected
+// Without gaps every process sends as many messages as Corollary 1 of Corrected
 // Trees says; failure-proof correction 4f+2+⌈L/o⌉, as logp counts for L ≥ o.
 func TestCorrectionMessagesWithoutGaps(t *testing.T) {
 	for _, c := range []struct{ l, o, f, want int }{

@@ -1,13 +1,11 @@
 // Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on
 // HPC Systems (NCSU 2006), chapter 4 and section 6.1, the thesis below.
 //
-// The thesis's stabilization time is that of one sweep down the radix tree and one
-// up: from the moment the root knows of a failure until it has everybody's answer.
-// A tree of height H has H levels of nodes and H−1 of links. The base model charges
-// the latency L of a message twice for each level of links and computing O_cp once
-// for each level of nodes; it steps where the height does, and the fan-out a
-// matters to it only by the height. The thesis's refinements put another latency in
-// the place of L: see membershipdistance.go and membershipcontention.go.
+// The thesis's stabilization time is that of one sweep down the radix tree and one up: from the moment the root knows of a
+// failure until it has all answers. A tree of height H has H levels of nodes and H−1 of links. The base model charges the
+// latency L of a message twice for each level of links and computing O_cp once for each level of nodes; it steps where
+// the height does, and the fan-out a matters to it only by the height. The thesis's refinements put another latency in the
+// place of L: see membershipdistance.go and membershipcontention.go.
 //
 // Under LogP a message takes 2o+L, and the i-th child, counted from 0, is sent to
 // i·o after the first: the last one of each level costs (a−1)·o more. It costs that
@@ -78,9 +76,8 @@ type filling struct {
 	known   map[[2]int]float64
 }
 
-// time is how long a node at a level, with so many below it at the last one, takes
-// from when it begins to send until it has all answers. Who has computed answers
-// at once if it has no children. Answers that come together are received one after
+// time is how long a node at a level, with k below it at the last one, takes from when it begins to send until it has all
+// answers. A node without children answers as soon as it has computed. Answers that come together are received one after
 // the other.
 func (f *filling) time(level, k int) float64 {
 	if level == f.last || level == f.last-1 && k == 0 {
@@ -122,9 +119,8 @@ type Fanout struct {
 // at hand.
 const fanoutMax = 1 << 10
 
-// FanoutFor returns the fan-outs that n members may have, powers of two, and which
-// of them has the least T_s under LogP; the smaller one of equals, which is gentler
-// to who is a parent.
+// FanoutFor returns the fan-outs that n members may have, powers of two, and which of them has the least T_s under LogP;
+// the smaller one of equals, which is gentler to parents.
 func FanoutFor(n int, net LogGP, ocp float64) (best Fanout, all []Fanout, err error) {
 	switch {
 	case n < 1 || n > topology.SizeMax:
@@ -140,7 +136,7 @@ func FanoutFor(n int, net LogGP, ocp float64) (best Fanout, all []Fanout, err er
 		if best.A == 0 || f.Stabilization < best.Stabilization {
 			best = f
 		}
-		if a >= n-1 { // everybody is a child of the root
+		if a >= n-1 { // every other member is a child of the root
 			break
 		}
 	}

@@ -202,7 +202,7 @@ func TestContentionLatency(t *testing.T) {
 		{ports, 4, 5, 18},
 		{ports, 4, 99, 18},
 		{packets, 1, 12, 12}, // six pairs: 6·2 = L
-		{packets, 1, 13, 12}, // the odd one has nobody to talk to
+		{packets, 1, 13, 12}, // the odd one has no partner
 		{packets, 1, 14, 14},
 		{packets, 1, 24, 24},
 		{packets, 2, 12, 16}, // four groups of 2 messages

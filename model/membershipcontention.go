@@ -1,19 +1,17 @@
 // Source: the thesis, sections 6.1.2 and 6.1.3.
 //
-// The thesis saw stabilization rise in a line between the sizes at which the tree
-// grows a level, took that for messages that the switch handles one after the
-// other, measured the latency of a message while so many nodes talk, and put it in
-// the place of L in equation 4.1. Its curves are not in the text; what it says of
-// them is, and this is the least that behaves so:
+// The thesis saw stabilization rise in a line between the sizes at which the tree grows a level, took that for messages
+// that the switch handles one after the other, measured the latency of a message while that many nodes talk, and put it
+// in the place of L in equation 4.1. Its curves are not in the text; what it says of them is, and this is the least that
+// behaves so:
 //
 //   - A node's link passes one message each Port: what a parent sends to its
 //     children follows one another, and so do their answers. This is LogP's g. It
 //     makes the latency rise up to a+1 nodes, a parent and its children, and no
 //     further (6.1.2: up to 3 nodes for a = 2, 5 for a = 4; then constant on
 //     Myrinet).
-//   - The switch passes one message each Packet, whosever it is. Nobody notices
-//     until it is busy all the time; then latency rises in a line with the number
-//     of nodes (6.1.3: pairs of nodes from twelve on).
+//   - The switch passes one message each Packet, from any sender. It has no effect until the switch is busy all the time;
+//     then latency rises in a line with the number of nodes (6.1.3: pairs of nodes from twelve on).
 //
 // Two models follow. ContentionLatency is that of groups that go on talking, a
 // parent with a children each, as the thesis measured it; StabilizationContention

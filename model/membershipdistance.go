@@ -1,11 +1,9 @@
 // Source: the thesis, section 6.1.1 and equation 6.1.
 //
-// The distance model is for networks in which a message costs L for each hop, such
-// as a torus: a level of the tree takes as long as the farthest parent and child of
-// it are apart, there and back. Equation 6.1 sums over the levels and multiplies by
-// H−1 as well; the text («the sum over all levels in the tree of the maximum
-// distance») means the sum alone. It bounds from above, for the farthest pairs of
-// two levels need not be on one path.
+// The distance model is for networks in which a message costs L for each hop, such as a torus: a level of the tree takes
+// as long as the farthest parent and child of it are apart, there and back. Equation 6.1 sums over the levels and
+// multiplies by H−1 as well; the text ("the sum over all levels in the tree of the maximum distance") means the sum
+// alone. It bounds from above, for the farthest pairs of two levels need not be on one path.
 //
 // Cost: one look at each member.
 

@@ -2,11 +2,9 @@
 // L, o and g from round trips and bursts; Alexandrov et al., LogGP (SPAA 1995),
 // for G from long messages.
 //
-// A round trip of a short message takes 2(L+2o). Who sends a burst is busy for o
-// with each message, as long as the receiver keeps up. From the beginning of a
-// burst to its answer every further message takes g, and every further byte of a
-// round trip 2G. Each of the four comes from one of these and not from a fit of
-// all, so that noise in one stays there.
+// A round trip of a short message takes 2(L+2o). The sender of a burst is busy for o with each message, as long as the
+// receiver keeps up. From the beginning of a burst to its answer every further message takes g, and every further byte of
+// a round trip 2G. Each of the four comes from one of these and not from a fit of all, so that noise in one stays there.
 //
 // It assumes that a send and a receive cost the same o, and that what a process
 // sends to one other costs it as much as if it went to many.
@@ -87,9 +85,8 @@ func (p Probe) Fit() (LogGP, error) {
 	return n, nil
 }
 
-// Combine returns the medians of several probes of the same sizes and lengths, in
-// the same order. What fits them is more than the medians of what fits each: its
-// round trip is 2(L+2o), too.
+// Combine returns the medians of several probes of the same sizes and lengths, in the same order. To fit them is better
+// than to take the medians of what fits each: the round trip of the fit is 2(L+2o), too.
 func Combine(probes []Probe) (Probe, error) {
 	if len(probes) == 0 {
 		return Probe{}, errors.New("no probes; allowed: 1 or more")
@@ -120,7 +117,7 @@ func Combine(probes []Probe) (Probe, error) {
 	return c, nil
 }
 
-// like tells whether two probes measured the same.
+// like reports whether two probes measured the same.
 func (p Probe) like(q Probe) bool {
 	return slices.EqualFunc(p.RoundTrips, q.RoundTrips, func(a, b RoundTrip) bool { return a.Bytes == b.Bytes }) &&
 		slices.EqualFunc(p.Bursts, q.Bursts, func(a, b Burst) bool { return a.Messages == b.Messages })

@@ -21,8 +21,7 @@ var networks = map[string]LogGP{
 // A sampler makes up measured times: it disturbs true ones.
 type sampler func(time float64) float64
 
-// sampled is the probe that somebody takes who measures everything so many times
-// and keeps the medians.
+// sampled returns the probe in which everything is measured the given number of times and the medians are kept.
 func (n LogGP) sampled(times int, disturb sampler) (p Probe) {
 	median := func(time float64) float64 {
 		var all []float64

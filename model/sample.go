@@ -9,9 +9,8 @@ import (
 // Point is a measurement at x.
 type Point struct{ X, Y float64 }
 
-// Slope is that of the line through points, of which some may be far off: the
-// median slope of all pairs, each weighted with its distance in x (Sievers 1978),
-// since noise bends the slope of close points most. It is 0 if all have one x.
+// Slope is that of the line through points, some of which may be far off: the median slope of all pairs, each weighted
+// with its distance in x (Sievers 1978), since noise bends the slope of close points most. It is 0 if all have one x.
 func Slope(points []Point) float64 {
 	type pair struct{ slope, weight float64 }
 	var pairs []pair

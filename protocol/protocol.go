@@ -17,25 +17,21 @@
 // What a driver owes a machine:
 //
 //  1. Init is called once per process, before everything else.
-//  2. At time t everything that ends at t is handed over by Receive, then Next
-//     is called.
+//  2. At time t everything that ends at t is handed over by Receive, then Next is called.
 //  3. Every process gets one Next at the start, before anything arrives.
-//  4. After Send, Correct, Deliver and Work, Next is called again as soon as the process
-//     may act; after Idle, when something arrived; after Wait, when something
-//     arrived or the time has come, whichever is first.
+//  4. After Send, Correct, Deliver and Work, Next is called again as soon as the process may act; after Idle, when
+//     something arrived; after Wait, when something arrived or the time has come, whichever is first.
 //  5. Time never runs backwards.
-//  6. What a live process sends to a live process arrives, once, and in the
-//     order sent. What the dead sent may be lost. Nothing is handed to a
-//     process that is Done.
+//  6. What a live process sends to a live process arrives, once, and in the order sent. What a dead process sent may be
+//     lost. Nothing is handed to a process that is Done.
 //
 // What a machine owes a driver:
 //
 //  1. Extra calls of Next are harmless: one that has nothing to do changes
 //     nothing.
 //  2. A returned Send or Correct is committed: the machine has already counted it as sent.
-//  3. Done is final and means «I will never act again, drop my input». It does
-//     not mean «the result is ready»: that is Deliver. A machine that may be
-//     asked later stays Idle.
+//  3. Done is final and means "I will never act again, drop my input". It does not mean "the result is ready": that is
+//     Deliver. A machine that may be asked later stays Idle.
 //  4. The same calls give the same answers, always.
 //
 // Machines compose as machines: one that carries another calls its methods and
@@ -70,7 +66,7 @@ type Protocol[S, M any] interface {
 	// Receive hands over a message that arrived.
 	Receive(s *S, now Time, from Rank, m M)
 
-	// Notify tells of something other than a message; see Notice.
+	// Notify reports something other than a message; see Notice.
 	Notify(s *S, now Time, n Notice)
 
 	// Next says what the process does now.
@@ -95,7 +91,7 @@ var kindNames = [...]string{"idle", "send", "correct", "wait", "deliver", "work"
 
 func (k Kind) String() string { return Name(k, "Kind", kindNames[:]) }
 
-// Name is how a value of a type is called that has names for some of its values, from 0 on.
+// Name returns the name of a value of a type that has names for some of its values, from 0 on.
 func Name[K ~uint8](value K, of string, names []string) string {
 	if int(value) < len(names) {
 		return names[value]
@@ -112,7 +108,7 @@ func (k Kind) Sends() bool { return k == Correct || k == Send }
 // structs in registers, and a simulator's speed depends on it.
 type Action[M any] struct {
 	At   Time // Wait: until when
-	To   Rank // Send, Correct: to whom
+	To   Rank // Send, Correct: the receiver
 	Kind Kind
 	Msg  M // Send, Correct: what; Deliver: which result
 }
@@ -120,10 +116,10 @@ type Action[M any] struct {
 // NoticeKind is the kind of a Notice.
 type NoticeKind uint8
 
-// What a process can be told besides messages.
+// What a process can learn besides messages.
 const (
 	Begin    NoticeKind = iota // the user starts an operation; Value is the machine's to define
-	Cancel                     // the user gives the operation Value up
+	Cancel                     // the user abandons the operation Value
 	WorkDone                   // user code asked for by the oldest open Work has finished
 	Death                      // Rank has certainly failed, in its incarnation Value
 	Suspect                    // Rank may have failed, in its incarnation Value
@@ -131,7 +127,7 @@ const (
 	Heard                      // Rank has begun, in its incarnation Value
 )
 
-// Notice tells a machine of something other than a message.
+// Notice reports something other than a message to a machine.
 type Notice struct {
 	Value uint64
 	Rank  Rank

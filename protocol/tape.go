@@ -1,21 +1,21 @@
 package protocol
 
-// Note takes down a call that may change a machine: the name of the method, its arguments, and what it
-// returned as far as that is to be compared. It is called before the caller of the method learns what it
-// returned. All calls of a machine, in order, say all that it has done: whoever makes them again finds the
-// same (package chaos/oracle does). nil: nobody wants them.
+// Note takes down a call that may change a machine: the name of the method, its arguments, and what it returned as far as
+// that is to be compared. It is called before the caller of the method learns what it returned. All calls of a machine,
+// in order, say all that it has done: making them again gives the same results (package chaos/oracle does that). nil: no
+// notes are wanted.
 //
-// A tape is a machine whose calls are noted. Its methods go through the functions below: DoN calls a method
-// with N arguments that returns nothing, GetN one that returns something, BothN one that returns two things.
+// A tape is a machine whose calls are noted. Its methods go through the functions below: DoN calls a method with N
+// arguments that returns nothing, GetN one that returns something, BothN one that returns two things.
 type Note func(call string, values ...any)
 
-// Place is a task's in a group, whose epoch is part of its name: whose machine it is.
+// Place is a task's place in a group, whose epoch is part of its name: it says whose machine it is.
 type Place struct {
 	Group, Epoch uint64
 	Task         Rank
 }
 
-// Of is the place of another task in the group.
+// Of returns the place of another task in the group.
 func (p Place) Of(task Rank) Place { return Place{p.Group, p.Epoch, task} }
 
 func Do0(note Note, call string, f func()) {

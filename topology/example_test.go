@@ -75,7 +75,7 @@ func ExampleOneFactor() {
 	// 2 3 0 1
 }
 
-// The ID of a node and its level tell its children.
+// The children of a node follow from its ID and its level.
 func ExampleRadix() {
 	tree, err := topology.Radix(4, 100)
 	if err != nil {

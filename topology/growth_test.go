@@ -37,8 +37,7 @@ func (q *times) Pop() any {
 func TestOptimalTreeIsAsFastAsGreedyBroadcast(t *testing.T) {
 	for l := 0; l <= 8; l++ {
 		for o := 1; o <= 5; o++ {
-			// Whoever can send earliest sends next: nothing reaches p
-			// processes sooner.
+			// The process that can send earliest sends next: nothing reaches p processes sooner.
 			sends := &times{0}
 			last := 0
 			for p := 1; p <= 500; p++ {

@@ -2,19 +2,17 @@
 // Darmstadt 2017), section 3.6, Algorithm 5, with line 8 read as
 // idle := (p/2 · k) mod (p−1).
 //
-// The complete graph of an even number of processes p falls into p−1 perfect
-// matchings, the 1-factors; in round k everybody exchanges with the partner of
-// the k-th. For odd p there are p rounds, in each of which the partner of i is
-// (k−i) mod p and one process is idle. For even p the first p−1 processes do
-// the same and the one that would be idle meets process p−1.
+// The complete graph of an even number of processes p falls into p−1 perfect matchings, the 1-factors; in round k every
+// process exchanges with its partner of the k-th. For odd p there are p rounds, in each of which the partner of i is
+// (k−i) mod p and one process is idle. For even p the first p−1 processes do the same and the one that would be idle meets
+// process p−1.
 //
 // Cost: p rounds if p is odd, p−1 if it is even, one exchange a process and
 // round; O(1) to find a partner.
 
 package topology
 
-// OneFactor is the schedule in which that many ranks, at least one, meet in
-// pairs until everyone has met everyone once.
+// OneFactor is the schedule in which that many ranks, at least one, meet in pairs until each has met every other once.
 type OneFactor int
 
 // Rounds is the number of rounds.
@@ -25,8 +23,7 @@ func (p OneFactor) Rounds() int {
 	return p.modulus()
 }
 
-// Partner returns whom rank i meets in round k, counted from 0, or −1 if i is
-// idle.
+// Partner returns the rank that i meets in round k, counted from 0, or −1 if i is idle.
 func (p OneFactor) Partner(i, k int) int {
 	m := p.modulus()
 	last := int(p) - 1

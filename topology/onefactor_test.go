@@ -35,7 +35,7 @@ func TestOneFactorsPairEveryoneWithEveryoneOnce(t *testing.T) {
 		}
 		want := p - 1 + p%2
 		if p == 1 {
-			want = 0 // nobody to meet
+			want = 0 // no partner
 		}
 		if f.Rounds() != want {
 			t.Fatalf("p=%d: %d rounds, want %d", p, f.Rounds(), want)

@@ -1,76 +1,60 @@
-// Package agreement lets processes agree on a value and on who has failed: every
-// participant contributes, and all that return are told the same.
+// Package agreement lets processes agree on a value and on which of them have failed: every participant contributes, and
+// all that return get the same result.
 //
-// Source: the thesis (Stengler, section 3.1) begins and ends every collective
-// with an agreement: inputs are reduced to a coordinator, which decides and
-// broadcasts. Its published relative is ERA, the early returning agreement of
-// ULFM (Herault et al., Practical Scalable Consensus for Pseudo-Synchronous
-// Distributed Systems, SC'15). ERA mends its tree while it runs and asks who may
-// have returned; here the membership does that work (rules 2 and 6 of
-// docs/design.md): whenever a view opens, the instance begins anew among the
-// participants that are in it.
+// Source: the thesis (Stengler, section 3.1) begins and ends every collective with an agreement: inputs are reduced to a
+// coordinator, which decides and broadcasts. Its published relative is ERA, the early returning agreement of ULFM
+// (Herault et al., Practical Scalable Consensus for Pseudo-Synchronous Distributed Systems, SC'15). ERA mends its tree
+// while it runs and asks which processes may have returned; here the membership does that work (rules 2 and 6 of
+// docs/design.md): whenever a view opens, the instance begins anew among the participants that are in it.
 //
-// In a view, contributions go up a binomial tree over the participants that are in
-// it, in their order; the root decides when all have come, and the decision goes
-// down the same tree. Who knows the decision returns at once, before it has told
-// others (early returning), keeps it and serves on. In the next view those who
-// know a decision contribute that, and a decision that was contributed is decided
-// again. Messages carry their view: those of an earlier one are dropped, those of
-// a later one held.
+// In a view, contributions go up a binomial tree over the participants that are in it, in their order; the root decides
+// when all have come, and the decision goes down the same tree. A participant that knows the decision returns at once,
+// before it has passed it on (early returning), keeps it and serves on. In the next view participants that know a
+// decision contribute that, and a decision that was contributed is decided again. Messages carry their view: those of an
+// earlier one are dropped, those of a later one held.
 //
 // Cost: 2(n−1) messages and 2⌈log₂ n⌉ steps of 2o+L among n that are in the view,
 // and the same again for every view that opens before the instance is over.
 //
-// Values are combined in one association, that of package collective: by the order
-// of those who are in the view, 0 with 1, 2 with 3, then the pairs. So the same
-// contributors give the same bits in every attempt. Combining is Work, since it may
-// be user code.
+// Values are combined in one association, that of package collective: in the order of the participants in the view, 0
+// with 1, 2 with 3, then the pairs. So the same contributors give the same bits in every attempt. Combining is Work,
+// since it may be user code.
 //
 // # What it promises
 //
-// Validity: a decision is the combination of what exactly those participants
-// contributed that were in the view in which it was decided; all others are in
-// Failed. It is aborted, and has no value, only if one of those in the view voted
-// so.
+// Validity: a decision is the combination of what exactly those participants contributed that were in the view in which
+// it was decided; all others are in Failed. It is aborted, and has no value, only if one of those in the view voted so.
 //
-// Agreement: who returns in view m returns what everybody returned who is in view
-// m, in whatever view that was. So those who live and are in the last view agree;
-// only the dead and the excluded may have returned something else. A decision
-// known only to one who dies before it has contributed it again goes with it.
+// Agreement: a participant that returns in view m returns what every participant in view m returned, in whatever view
+// that was. So the live participants that are in the last view agree; only dead and excluded ones may have returned
+// something else. A decision known only to a participant that dies before it has contributed it again is lost with it.
 //
-// Termination: if views open until all failures are excluded, every participant
-// that is in the last of them and calls, returns once all of them have called.
+// Termination: if views open until all failures are excluded, every participant that is in the last of them and calls,
+// returns once all of them have called.
 //
-// Proof. In a view only the root decides, once, when it has heard from all in it, and
-// its word goes down unchanged: a view makes one decision at most, and none if one
-// was contributed. Claim: in view m no two decisions are known. Let them be made in
-// a and in b, a < b ≤ m. A decision is handed on only between two that are in the
-// same view; so it came from the root of a to one in m along a chain, and somebody
-// in that chain had it in a view before b and was in b or a later view. Nobody comes
-// back into a view, so that one was in b, and contributed the decision there before
-// the root decided. So b made none. Agreement follows: who returned in a view before
-// m and is in m keeps its decision. Termination: in a view that stays everybody
-// sends one message up once those below have, and one down to each.
-//
+// Proof. In a view only the root decides, once, when it has heard from all in it, and its decision goes down unchanged: a
+// view makes one decision at most, and none if one was contributed. Claim: in view m no two decisions are known. Let them
+// be made in a and in b, a < b ≤ m. A decision passes only between two participants that are in the same view; so it came
+// from the root of a to one in m along a chain, and some participant in that chain had it in a view before b and was in b
+// or a later view. No participant comes back into a view, so that one was in b, and contributed the decision there before
+// the root decided. So b made none. Agreement follows: a participant that returned in a view before m and is in m keeps
+// its decision. Termination: in a view that stays every participant sends one message up once those below have, and one
+// down to each.
 // # What may be forgotten, and when
 //
-// A decision must be kept while somebody may still need it: until it is known that
-// all participants that live have returned. That is known when a later instance
-// among the same participants has been decided: all of them contributed to it,
-// and they call one after the other. A Series forgets it then, and not before.
+// A decision must be kept while a participant may still need it: until it is known that all live participants have
+// returned. That is known when a later instance among the same participants has been decided: all of them contributed to
+// it, and they call one instance after the other. A Series forgets the decision then, and not before.
 //
 // # The driver's duties
 //
-//  1. Views come in the order of their numbers, which begin at 1; a life that has
-//     left never comes back: who returns under the same rank is no member to this
-//     machine.
-//  2. The participants are the same list everywhere. They call the instances of one
-//     list one after the other.
-//  3. Who stops driving, for instance since it was told that there is no quorum, leaves
-//     the group: the others wait for all that are in the view.
+//  1. Views come in the order of their numbers, which begin at 1; an incarnation that has left never comes back: a
+//     process that returns under the same rank is no member to this machine.
+//  2. The participants are the same list everywhere. They call the instances of one list one after the other.
+//  3. A participant whose driver stops, for instance because there is no quorum, leaves the group: the others wait for
+//     all that are in the view.
 //  4. Bytes that are handed over are kept, not copied, and never written.
-//  5. Every Work is answered, also if the decision has come meanwhile: a participant
-//     does nothing else before.
+//  5. Every Work is answered, even if the decision has come meanwhile: a participant does nothing else before.
 package agreement
 
 import (
@@ -97,7 +81,7 @@ type State struct {
 
 	// The attempt in the present view.
 	view    uint64
-	live    []Rank    // who takes part, in order
+	live    []Rank    // participants that are in it, in order
 	at      int       // our place in it; −1: none
 	came    []Message // from children, by number; Kind is 0 where there is none
 	sum     []byte    // our value, combined with those of the first folded children
@@ -105,7 +89,7 @@ type State struct {
 	working bool // a Work of this attempt is not done
 	raised  bool // Up is sent
 	settled bool // the root has decided, or Down has come
-	told    int  // children to whom Down is sent
+	told    int  // children to which Down is sent
 
 	stale int // Works of earlier attempts that are not done
 	held  []held
@@ -117,24 +101,23 @@ type held struct {
 	msg  Message
 }
 
-// Init makes it the initial state of participant self. Nothing happens before the
-// first NewView.
+// Init makes s the initial state of participant self. Nothing happens before the first NewView.
 func (s *State) Init(self Rank, participants []Rank) {
 	*s = State{self: self, participants: participants, at: -1}
 }
 
-// Begin contributes: the user has called.
+// Begin contributes value: the user has called.
 func (s *State) Begin(value []byte) {
 	if !s.begun {
 		s.begun, s.value, s.sum = true, value, value
 	}
 }
 
-// Cancel votes to abort, and is a contribution if there is none yet. It is too late
-// for a view in which this participant's contribution has been sent.
+// Cancel votes to abort, and contributes if Begin has not. It is too late for a view in which this participant's
+// contribution has been sent.
 func (s *State) Cancel() { s.begun, s.abort = true, true }
 
-// NewView says that a view is open, and who is in it, participants and others.
+// NewView says that a view is open, and which processes are in it, participants and others.
 func (s *State) NewView(number uint64, members []Rank) {
 	if number <= s.view {
 		return
@@ -162,8 +145,7 @@ func (s *State) NewView(number uint64, members []Rank) {
 	}
 }
 
-// Receive takes a message that arrived. What nobody would send in this view is
-// ignored.
+// Receive takes a message that arrived. It ignores what no participant would send in this view.
 func (s *State) Receive(from Rank, m Message) {
 	switch {
 	case m.View < s.view:
@@ -187,8 +169,7 @@ func (s *State) Receive(from Rank, m Message) {
 	}
 }
 
-// hold keeps a message of a view to come: of every sender the latest, since nobody
-// sends another two in one view.
+// hold keeps a message of a view to come: the latest of every sender, since no other participant sends two in one view.
 func (s *State) hold(from Rank, m Message) {
 	i := slices.IndexFunc(s.held, func(h held) bool { return h.from == from })
 	switch {
@@ -200,9 +181,8 @@ func (s *State) hold(from Rank, m Message) {
 	}
 }
 
-// Next says what the participant does now. Deliver carries the decision, in its
-// View the one in which it is returned. Work is to combine the Operands, of which it
-// carries the second as it came; Folded, or Fold, answers it.
+// Next returns what the participant does now. Deliver carries the decision; its View is the one in which it is returned.
+// Work is to combine the Operands, and carries the second as it came; Folded, or Fold, answers it.
 func (s *State) Next() Action {
 	switch {
 	case s.decision.Decided != 0 && !s.delivered:
@@ -235,7 +215,7 @@ func (s *State) up() Action {
 	return Action{Kind: protocol.Send, To: s.parent(), Msg: s.contribution()}
 }
 
-// contribution is what goes up from here.
+// contribution returns what goes up from here.
 func (s *State) contribution() Message {
 	switch {
 	case s.decision.Decided != 0:
@@ -246,7 +226,7 @@ func (s *State) contribution() Message {
 	return Message{Kind: Up, View: s.view, Value: s.sum}
 }
 
-// decide is the root's: what was decided before is decided again.
+// decide lets the root decide: what was decided before is decided again.
 func (s *State) decide() {
 	s.settled = true
 	if s.decision.Decided != 0 {
@@ -269,13 +249,12 @@ func (s *State) missing() (failed []Rank) {
 	return failed
 }
 
-// aborted tells whether anybody from here downwards has voted to abort, as far as
-// is known.
+// aborted reports whether any participant from here downwards has voted to abort, as far as is known.
 func (s *State) aborted() bool {
 	return s.abort || slices.ContainsFunc(s.came, func(m Message) bool { return m.Abort })
 }
 
-// down tells the children, those with most below them first.
+// down sends the decision to the children, those with most below them first.
 func (s *State) down() Action {
 	if s.told == len(s.came) {
 		return Action{Kind: protocol.Idle}
@@ -284,14 +263,14 @@ func (s *State) down() Action {
 	return Action{Kind: protocol.Send, To: s.child(len(s.came) - s.told), Msg: s.decided(Down)}
 }
 
-// decided is the decision as a message of this view.
+// decided returns the decision as a message of this view.
 func (s *State) decided(kind Kind) Message {
 	m := s.decision
 	m.Kind, m.View = kind, s.view
 	return m
 }
 
-// Operands are what the latest Work is to combine, in this order.
+// Operands returns what the latest Work is to combine, in this order.
 func (s *State) Operands() (left, right []byte) {
 	if !s.working {
 		return nil, nil
@@ -299,8 +278,7 @@ func (s *State) Operands() (left, right []byte) {
 	return s.sum, s.came[s.folded].Value
 }
 
-// Folded says that the oldest open Work is done, and what came of it. If a view has
-// opened since, it is of no use any more.
+// Folded says that the oldest open Work is done, with its result. If a view has opened since, the result is of no use.
 func (s *State) Folded(value []byte) {
 	switch {
 	case s.stale > 0:
@@ -321,12 +299,11 @@ func (s *State) Fold(f func(left, right []byte) []byte) {
 	s.Folded(value)
 }
 
-// Decision is what was decided, if this participant knows it.
+// Decision returns what was decided, if this participant knows it.
 func (s *State) Decision() (m Message, known bool) { return s.decision, s.decision.Decided != 0 }
 
-// Awaits lists the participants whose messages this one needs before it returns;
-// none if it has not called or has returned. Who follows the lists of the living
-// comes to those that have not called or are dead.
+// Awaits lists the participants whose messages this one needs before it returns; none if it has not called or has
+// returned. A caller that follows the lists of live participants comes to those that have not called or are dead.
 func (s *State) Awaits() (ranks []Rank) {
 	switch {
 	case !s.begun || s.at < 0 || s.decision.Decided != 0:
@@ -342,11 +319,10 @@ func (s *State) Awaits() (ranks []Rank) {
 	return ranks
 }
 
-// The tree is that of the canonical association: the one at place i of the live
-// has those at i+1, i+2, i+4 … as children, as far as the block of 2^k that begins
-// with i goes.
+// The tree is that of the canonical association: the one at place i of live has those at i+1, i+2, i+4 … as children, as
+// far as the block of 2^k that begins with i goes.
 
-// children is their number, at most 31.
+// children returns their number, at most 31.
 func (s *State) children() int {
 	switch {
 	case s.at < 0:
@@ -359,7 +335,7 @@ func (s *State) children() int {
 
 func (s *State) child(k int) Rank { return s.live[s.at+1<<k] }
 
-// childOf is the number of a child; −1: it is none.
+// childOf returns the number of a child; −1: it is none.
 func (s *State) childOf(r Rank) int {
 	for k := range s.came {
 		if s.child(k) == r {

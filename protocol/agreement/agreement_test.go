@@ -10,7 +10,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// room is participants whose messages arrive in the order sent.
+// room holds participants whose messages arrive in the order sent.
 type room struct {
 	states []State
 	queue  []letter
@@ -55,7 +55,7 @@ func (r *room) begin(who ...Rank) {
 	}
 }
 
-// settle runs some until nothing happens any more; what is sent to others waits.
+// settle runs some participants until nothing happens any more; what is sent to others waits.
 func (r *room) settle(live ...Rank) {
 	for busy := true; busy; {
 		busy = false
@@ -70,7 +70,7 @@ func (r *room) settle(live ...Rank) {
 	}
 }
 
-// fetch hands a participant what was sent to it; false: there is nothing.
+// fetch delivers to a participant what was sent to it; false: there is nothing.
 func (r *room) fetch(to Rank) bool {
 	n := len(r.queue)
 	r.queue = slices.DeleteFunc(r.queue, func(m letter) bool {
@@ -137,8 +137,7 @@ func TestAllReturnTheCanonicalCombination(t *testing.T) {
 	}
 }
 
-// TestWhatBecomesOfAnInstance goes through the stages at which somebody can be
-// missing.
+// TestWhatBecomesOfAnInstance goes through the stages at which a participant can be missing.
 func TestWhatBecomesOfAnInstance(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -177,7 +176,7 @@ func TestWhatBecomesOfAnInstance(t *testing.T) {
 				r.begin(0, 1, 2, 3)
 				r.settle(1, 2, 3)
 				r.give(0)
-				r.act(0) // tells 2
+				r.act(0) // sends to 2
 				r.settle(2)
 				r.view(2, 1, 2, 3)
 				r.settle(1, 2, 3)
@@ -240,7 +239,7 @@ func TestWhatBecomesOfAnInstance(t *testing.T) {
 	}
 }
 
-// give hands a participant what was sent to it, and lets it act until it returns.
+// give delivers to a participant what was sent to it, and lets it act until it returns.
 func (r *room) give(to Rank) {
 	r.fetch(to)
 	for len(r.out[to]) == 0 && r.act(to) {

@@ -35,7 +35,7 @@ func (simulated) Next(s *agreement.State, _ protocol.Time) agreement.Action {
 	return a
 }
 
-// simulate lets all call at time 1.
+// simulate lets all participants call at time 1.
 func simulate(t *testing.T, p int, net logp.Network) logp.Result {
 	t.Helper()
 	var members []protocol.Rank

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/agreement"
 )
 
-// Three agree on the conjunction of their flags; the third dies before it calls.
+// Three participants agree on the conjunction of their flags; the third dies before it calls.
 func ExampleState() {
 	all := []agreement.Rank{0, 1, 2}
 	states := make([]agreement.State, 3)
@@ -30,7 +30,7 @@ func ExampleState() {
 	// 1 returns 10 of view 2, failed: [2]
 }
 
-// run drives those who live until they rest.
+// run drives the live participants until they rest.
 func run(live []agreement.State) {
 	for busy := true; busy; {
 		busy = false

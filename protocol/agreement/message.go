@@ -26,14 +26,14 @@ func (k Kind) String() string { return protocol.Name(k, "Kind", kindNames[:]) }
 // Message is what participants send each other, and what a Deliver carries.
 type Message struct {
 	Kind    Kind
-	Abort   bool   // somebody voted to abort; then there is no value
+	Abort   bool   // a participant voted to abort; then there is no value
 	View    uint64 // in which it is sent
-	Decided uint64 // in which view the decision was made that this is; 0: it is none
+	Decided uint64 // the view in which this decision was made; 0: it is none
 	Value   []byte
 	Failed  []Rank // of a decision: the participants that were not in that view, in their order
 }
 
-// Same tells whether two decisions say the same.
+// Same reports whether two decisions say the same.
 func (m Message) Same(o Message) bool {
 	return m.Decided == o.Decided && m.Abort == o.Abort && string(m.Value) == string(o.Value) && slices.Equal(m.Failed, o.Failed)
 }
@@ -49,7 +49,7 @@ func (m Message) String() string {
 	return fmt.Sprintf("%v %s, decided in view %d without %v", m.Kind, what, m.Decided, m.Failed)
 }
 
-// ErrMessage: bytes that are no message.
+// ErrMessage is returned for bytes that are no message.
 var ErrMessage = errors.New("not a message of an agreement")
 
 // A message as bytes: flags, the views and the failed as varints, these as
@@ -128,7 +128,7 @@ func readRanks(r *protocol.Reader) (list []Rank) {
 	return list
 }
 
-// Fingerprints tell values apart, for all practical purposes.
+// fingerprint tells values apart, for all practical purposes.
 type fingerprint [2]uint64
 
 func (f fingerprint) with(x uint64) fingerprint {

@@ -60,8 +60,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What Decode accepts, a participant survives in any state, and it keeps the
-// contract: it comes to rest.
+// A participant survives what Decode accepts in any state, and it keeps the contract: it comes to rest.
 func FuzzReceive(f *testing.F) {
 	for _, m := range messages() {
 		f.Add(m.Append(nil), uint8(5), uint8(2), true)

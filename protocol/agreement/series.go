@@ -7,20 +7,20 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A Series is one participant's part in the agreements of one list of participants, which
-// call them one after the other: numbers 1, 2, 3 …
+// A Series is one participant's part in the agreements of one list of participants, which call them one after the other:
+// numbers 1, 2, 3 …
 //
-// It forgets an instance when a later one is decided. Every participant in the view has
-// contributed to that one, so it has returned from those before.
+// It forgets an instance when a later one is decided. Every participant in the view has contributed to the later one, so
+// it has returned from those before.
 //
-// A participant may hear of an instance before it calls it. Its part begins then, and
-// contributes once it calls. T is what the driver keeps with an instance.
+// A participant may hear of an instance before it calls it. Its part begins then, and contributes once it calls. T is
+// what the driver keeps with an instance.
 type Series[T any] struct {
 	self         Rank
 	participants []Rank
 	ahead        uint64
 	view         uint64
-	members      []Rank // who is in the view
+	members      []Rank // of the view
 	called       uint64 // the latest instance that this participant has called
 	open         []*Instance[T]
 }
@@ -32,13 +32,13 @@ type Instance[T any] struct {
 	Data   T
 }
 
-// Init makes it the initial state of participant self. Nobody honest is further than ahead
-// instances before another; messages of later ones are dropped.
+// Init makes s the initial state of participant self. No honest participant is more than ahead instances before another;
+// messages of later ones are dropped.
 func (s *Series[T]) Init(self Rank, participants []Rank, ahead uint64) {
 	*s = Series[T]{self: self, participants: participants, ahead: ahead}
 }
 
-// NewView says that a view is open, and who is in it, participants and others.
+// NewView says that a view is open, and which processes are in it, participants and others.
 func (s *Series[T]) NewView(number uint64, members []Rank) {
 	s.view, s.members = number, members
 	for _, i := range s.open {
@@ -46,7 +46,7 @@ func (s *Series[T]) NewView(number uint64, members []Rank) {
 	}
 }
 
-// Called is the number of the latest instance that this participant has called.
+// Called returns the number of the latest instance that this participant has called.
 func (s *Series[T]) Called() uint64 { return s.called }
 
 // Call calls the next instance. The caller contributes with Begin or Cancel.
@@ -93,7 +93,7 @@ func (s *Series[T]) at(number uint64) *Instance[T] {
 // Open lists the instances that are known and not over, in order.
 func (s *Series[T]) Open() []*Instance[T] { return s.open }
 
-// Next says what an instance does now. With what it delivers, those before it are over.
+// Next returns what an instance does now. When it delivers, the instances before it are over.
 func (s *Series[T]) Next(i *Instance[T]) Action {
 	a := i.State.Next()
 	if a.Kind == protocol.Deliver {

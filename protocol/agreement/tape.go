@@ -6,8 +6,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Tape is a Series whose calls are noted. Instances are named by their numbers; in one that is over
-// nothing happens.
+// Tape is a Series that notes its calls. Instances are named by their numbers; in one that is over nothing happens.
 type Tape[T any] struct {
 	Series[T]
 	Note protocol.Note
@@ -70,7 +69,7 @@ func (t *Tape[T]) instance(number uint64) *Instance[T] {
 	return &Instance[T]{State: State{at: -1}}
 }
 
-// brief stands for a value, if that is long: the machine does not look into values.
+// brief returns what stands for a value that is long: the machine does not look into values.
 func brief(value []byte) []byte {
 	if len(value) <= briefMax {
 		return value

@@ -1,9 +1,7 @@
-// Dissemination along a tree with acknowledgements (Corrected Trees, §4.1; the
-// scheme of Buntinas and of most fault-tolerant broadcasts): after its sends a
-// process waits for its children's acknowledgements, then sends its own to its
-// parent. 2(P−1) messages, about twice the tree's latency. The root learns
-// whether everybody has the message; a dead process makes all its ancestors
-// wait without end, which is what a detector would have to cure.
+// Dissemination along a tree with acknowledgements (Corrected Trees, §4.1; the scheme of Buntinas and of most
+// fault-tolerant broadcasts): after its sends a process waits for its children's acknowledgements, then sends its own to
+// its parent. 2(P−1) messages, about twice the tree's latency. The root learns whether all processes have the message; a
+// dead process makes all its ancestors wait without end, which a detector would have to cure.
 
 package broadcast
 
@@ -15,8 +13,7 @@ import (
 // AckTree disseminates along a tree rooted at rank 0 and acknowledges back up.
 type AckTree struct{ Tree topology.Tree }
 
-// acknowledged is the value of Spreading.Next once the own acknowledgement is
-// out.
+// acknowledged is the value of Spreading.Next once the process's own acknowledgement is out.
 const acknowledged = -1
 
 // Fit implements Dissemination.

@@ -1,33 +1,25 @@
-// Buntinas' fault-tolerant broadcast (Corrected Gossip, §IV.B.2, BFB; Buntinas,
-// IPDPS 2012): a tree with acknowledgements that is built anew, around the
-// dead, whenever one of them is found. It needs a detector that tells every
-// live process of every death, at some time (protocol.Death), and never of one
-// that did not happen.
+// Buntinas' fault-tolerant broadcast (Corrected Gossip, §IV.B.2, BFB; Buntinas, IPDPS 2012): a tree with acknowledgements
+// that is built anew, around dead processes, whenever one is found. It needs a detector that reports every death to
+// every live process, at some time (protocol.Death), and none that did not happen.
 //
-// A message carries what its receiver is responsible for: the ranks from its
-// own up to End. The receiver halves that range again and again and sends to
-// the first process of each upper half that it does not know to be dead. It
-// acknowledges when all whom it sent to have, so an acknowledgement says that
-// all live processes of the range have the message. Who learns that one it
-// waits for is dead tells its parent, which tells its own; the root then starts
-// the next attempt. A process takes part in the latest attempt it has heard of
-// and in no other.
+// A message carries what its receiver is responsible for: the ranks from its own up to End. The receiver halves that
+// range again and again and sends to the first process of each upper half that it does not know to be dead. It
+// acknowledges when all that it sent to have, so an acknowledgement says that all live processes of the range have the
+// message. A process that learns that one it waits for is dead reports that to its parent, which reports it to its own;
+// the root then starts the next attempt. A process takes part in the latest attempt it has heard of and in no other.
 //
-// Why it ends. In each attempt at most one process sends to a given one, since
-// ranges are split into disjoint parts. If a live process waits for a dead one,
-// it will be told; if it was told before, it sends to the next one instead. So
-// an attempt ends, and each that fails does so because some process learnt of
-// some death, which happens once for each of the two.
+// Why it ends. In each attempt at most one process sends to a given one, since ranges are split into disjoint parts. If a
+// live process waits for a dead one, it will learn of the death; if it has learned of it before, it sends to the next one
+// instead. So an attempt ends, and each that fails does so because some process learned of some death, which happens once
+// for each of the two.
 //
-// Cost without failures: 2(P−1) messages, half of them acknowledgements, and
-// about 2(2o+L)·⌈log₂ P⌉ steps; the halving keeps every tree within ⌈log₂ P⌉
-// levels, and P−1 messages down, whoever is dead. Each failed attempt costs at
-// most that again. State: 4 bytes for each known death among the higher ranks.
+// Cost without failures: 2(P−1) messages, half of them acknowledgements, and about 2(2o+L)·⌈log₂ P⌉ steps; the halving
+// keeps every tree within ⌈log₂ P⌉ levels, and P−1 messages down, whichever processes are dead. Each failed attempt costs
+// at most that again. State: 4 bytes for each known death among the higher ranks.
 //
-// Survives any deaths at any moment but the root's, which is out of scope: the
-// others then rest where they are, with the message or without. Delivery comes
-// with the first message. The root is Done when all is acknowledged; another
-// process never knows that no further attempt will come and rests Idle.
+// Survives any deaths at any moment but the root's, which is out of scope: the others then rest where they are, with the
+// message or without. Delivery comes with the first message. The root is Done when all is acknowledged; another process
+// never knows that no further attempt will come and rests Idle.
 
 package broadcast
 
@@ -54,10 +46,10 @@ func NewBFB(p int, root Rank) (*BFB, error) {
 	return &BFB{p: Rank(p), root: root}, nil
 }
 
-// Root is who has the message.
+// Root returns the process that has the message.
 func (b *BFB) Root() Rank { return b.root }
 
-// BFBMessage is what the machines of a BFB send each other.
+// BFBMessage is a message between the machines of a BFB.
 type BFBMessage struct {
 	Attempt uint32
 	End     Rank        // Spread: the receiver is responsible for the ranks below End, counted from the root
@@ -80,14 +72,14 @@ func (m BFBMessage) String() string {
 type BFBState struct {
 	dead    []Rank // known dead among the higher ranks, in rising order
 	self    Rank
-	parent  Rank // who sent the present attempt
+	parent  Rank // the sender of the present attempt
 	attempt uint32
 	end     Rank // responsible for the ranks below
 	left    Rank // of these, the ones below are not yet sent to
 	// Bit k: the k-th part of the range was sent to and has not answered.
 	waiting   uint32
 	delivered bool
-	failed    bool // the attempt has, and nobody was told
+	failed    bool // the attempt has, and the parent does not know yet
 	answered  bool // the parent has got its Ack or NACK
 }
 
@@ -168,7 +160,7 @@ func (b *BFB) Notify(s *BFBState, _ Time, n protocol.Notice) {
 		return
 	}
 	i := len(s.dead)
-	if i > 0 && r <= s.dead[i-1] { // a driver with many to tell of mostly goes up
+	if i > 0 && r <= s.dead[i-1] { // a driver that reports many deaths mostly goes up
 		var known bool
 		if i, known = slices.BinarySearch(s.dead, r); known {
 			return
@@ -211,7 +203,7 @@ func (b *BFB) Next(s *BFBState, _ Time) protocol.Action[BFBMessage] {
 	}
 }
 
-// answer tells the parent how the attempt went.
+// answer reports to the parent how the attempt went.
 func (b *BFB) answer(s *BFBState, failed bool) protocol.Action[BFBMessage] {
 	s.answered = true
 	return protocol.Action[BFBMessage]{
@@ -219,8 +211,8 @@ func (b *BFB) answer(s *BFBState, failed bool) protocol.Action[BFBMessage] {
 	}
 }
 
-// split gives away the next part of the range in which somebody may live: to
-// whom and up to which end. −1: all is given away.
+// split gives away the next part of the range that may have a live process: to which child and up to which end. −1: all is
+// given away.
 func (s *BFBState) split() (child, end Rank) {
 	for s.left > s.self+1 {
 		low, end := middle(s.self, s.left), s.left
@@ -234,7 +226,7 @@ func (s *BFBState) split() (child, end Rank) {
 	return -1, 0
 }
 
-// part tells which part of the range r lies in, and where that begins.
+// part returns which part of the range r lies in, and where that begins.
 func (s *BFBState) part(r Rank) (k int, low Rank, ok bool) {
 	if r <= s.self || r >= s.end {
 		return 0, 0, false

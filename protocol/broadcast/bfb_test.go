@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// bfbGroup runs a BFB in miniature: messages arrive in the order sent, and
-// everybody knows who is dead from the start.
+// bfbGroup runs a BFB in miniature: messages arrive in the order sent, and all processes know which ones are dead from the
+// start.
 type bfbGroup struct {
 	bfb       *broadcast.BFB
 	states    []broadcast.BFBState
@@ -45,7 +45,7 @@ func newBFBGroup(t *testing.T, p int, root protocol.Rank, dead func(r int) bool)
 	return g
 }
 
-// run goes on until nobody does anything and says how the root ended.
+// run goes on until no process does anything and returns how the root ended.
 func (g *bfbGroup) run() protocol.Kind {
 	var end protocol.Kind
 	for busy := true; busy; {
@@ -85,7 +85,7 @@ func (g *bfbGroup) send(from protocol.Rank, a protocol.Action[broadcast.BFBMessa
 	g.bfb.Receive(&g.states[a.To], 0, from, a.Msg)
 }
 
-// TestBFBMakesALowTreeOfTheLiving, whoever is dead, in one attempt.
+// TestBFBMakesALowTreeOfTheLiving: in one attempt, whichever processes are dead.
 func TestBFBMakesALowTreeOfTheLiving(t *testing.T) {
 	for p := 1; p <= 70; p++ {
 		for seed := range uint64(20) {
@@ -114,7 +114,7 @@ func TestBFBMakesALowTreeOfTheLiving(t *testing.T) {
 // TestBFBRestartsWithAModifiedTree: 0 sends to 4, 2 and 1, 4 to 6 and 5, 6 to 7.
 func TestBFBRestartsWithAModifiedTree(t *testing.T) {
 	g := newBFBGroup(t, 8, 0, func(int) bool { return false })
-	g.dead[6] = true // and nobody knows
+	g.dead[6] = true // and no process knows
 	if end := g.run(); end != protocol.Idle || g.delivered[7] != 0 || g.delivered[5] != 1 {
 		t.Fatalf("with 6 dead: %+v, the root ends %v", g, end)
 	}

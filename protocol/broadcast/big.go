@@ -1,13 +1,10 @@
-// Dissemination over the binomial graph (Corrected Gossip, §IV.B.3, BIG; the
-// graph is Angskun, Bosilca, Dongarra's, ISPA 2007): who gets the message for
-// the first time sends it to all its neighbours p + 2^x mod P. Many paths lead
-// to everybody and share no process, so no correction is needed.
+// Dissemination over the binomial graph (Corrected Gossip, §IV.B.3, BIG; the graph is Angskun, Bosilca, Dongarra's, ISPA
+// 2007): a process that gets the message for the first time sends it to all its neighbours p + 2^x mod P. Many paths lead
+// to every process and share no other process, so no correction is needed.
 //
-// A process that got the message over the edge x goes on with x+1, x+2, … and
-// ends with x. The first messages then run along a binomial tree, and everybody
-// has the message after (2o+L)·⌈log₂ P⌉, which the paper supposes. If all began
-// with x = 0, the way to the farthest process would wait at each hop for all
-// the lower edges.
+// A process that got the message over the edge x goes on with x+1, x+2, … and ends with x. The first messages then run
+// along a binomial tree, and every process has the message after (2o+L)·⌈log₂ P⌉, which the paper supposes. If all began
+// with x = 0, the way to the farthest process would wait at each hop for all the lower edges.
 //
 // Cost: P·⌈log₂ P⌉ messages. Survives any ⌈log₂ P⌉−1 deaths at any moment, also
 // if P is no power of two (every set of dead was tried up to P = 24, disjoint
@@ -36,7 +33,7 @@ func (b *BIG) Color(s *Spreading, self Rank, round uint16) {
 	}
 }
 
-// Acknowledge implements Dissemination: nobody acknowledges.
+// Acknowledge implements Dissemination: no process acknowledges.
 func (b *BIG) Acknowledge(*Spreading, Rank, Rank) {}
 
 // OnlyColors implements OnlyColors.

@@ -8,7 +8,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/broadcast"
 )
 
-// neighbours asks the machine whom each process sends to, as bitmaps.
+// neighbours asks the machine to which ranks each process sends, as bitmaps.
 func neighbours(t *testing.T, p int) []uint64 {
 	t.Helper()
 	d := new(broadcast.BIG)
@@ -26,7 +26,7 @@ func neighbours(t *testing.T, p int) []uint64 {
 	return to
 }
 
-// reached is who gets the message from process 0 if these are dead.
+// reached returns the processes that get the message from process 0 if these are dead.
 func reached(to []uint64, dead uint64) uint64 {
 	has := uint64(1)
 	for fresh := has; fresh != 0; {

@@ -76,8 +76,8 @@ type Correction[C, E any] interface {
 	Next(c *C, self Rank, now Time, corrected bool) protocol.Action[Message[E]]
 }
 
-// LateDelivery is implemented by corrections that deliver only when they are
-// done: having the message is no promise that everybody gets it.
+// LateDelivery is implemented by corrections that deliver only when they are done: having the message is no promise that
+// all processes get it.
 type LateDelivery interface{ DeliversLast() }
 
 // OnlyColors is implemented by parts whose messages do nothing but color: they
@@ -98,14 +98,12 @@ const (
 // Config is what all broadcasts have in common.
 type Config struct {
 	P      int  // number of processes
-	Root   Rank // who has the message
+	Root   Rank // the process that has the message
 	Spread Dissemination
 
-	// Synchronized: correction begins at Start everywhere (at the fault-free
-	// end of dissemination), and who is reached by correction does nothing
-	// but take the message. It needs a common clock. Otherwise correction is
-	// overlapped: it begins at each process right after its part in
-	// dissemination.
+	// Synchronized: correction begins at Start everywhere (at the fault-free end of dissemination), and a process that
+	// correction reaches does nothing but take the message. It needs a common clock. Otherwise correction is overlapped:
+	// it begins at each process right after its part in dissemination.
 	Synchronized bool
 	Start        Time
 	Early        Early // overlapped only
@@ -115,7 +113,7 @@ type Config struct {
 type Protocol[C, E any] struct {
 	Config
 	correction   Correction[C, E]
-	passive      bool // who is reached by correction takes no part in it
+	passive      bool // a process that correction reaches takes no part in it
 	deliversLast bool
 }
 
@@ -148,8 +146,7 @@ func New[C, E any](cfg Config, correction Correction[C, E]) (*Protocol[C, E], er
 // Correction is the second part of the broadcast.
 func (p *Protocol[C, E]) Correction() Correction[C, E] { return p.correction }
 
-// OnlyColors tells whether the messages of dissemination, and those of
-// correction, do nothing but color.
+// OnlyColors reports whether the messages of dissemination, and those of correction, do nothing but color.
 func (p *Protocol[C, E]) OnlyColors() (spread, correction bool) {
 	_, spread = p.Spread.(OnlyColors)
 	_, correction = p.correction.(OnlyColors)

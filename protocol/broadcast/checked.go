@@ -1,7 +1,6 @@
-// Checked correction (Corrected Gossip, §III.C, Algorithm 2, in the reading of
-// its prose; Corrected Trees, §3.1): a corrector sends to ever farther
-// neighbours on each side until it has sent as far as the nearest process it
-// heard from there. Whoever lies between two correctors hears from both.
+// Checked correction (Corrected Gossip, §III.C, Algorithm 2, in the reading of its prose; Corrected Trees, §3.1): a
+// corrector sends to ever farther neighbours on each side until it has sent as far as the nearest process it heard from
+// there. A process that lies between two correctors hears from both.
 //
 // Cost without failures, synchronized: 3+⌈L/o⌉ messages a process and
 // 4o+L+⌈L/o⌉·o steps (Lemma 2, Corollary 1); a gap of g adds between g·o and

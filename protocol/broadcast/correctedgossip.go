@@ -1,8 +1,7 @@
-// The broadcasts of Corrected Gossip (Hoefler et al., IPDPS 2017, §III and
-// Algorithms 1–3), put together from gossip by clock and the corrections of
-// this package. Everybody gossips until the time T; correction starts when the
-// last of these messages has been received (GossipEnd) and sends forward
-// first. Simulate them on a network that lets receives overlap.
+// The broadcasts of Corrected Gossip (Hoefler et al., IPDPS 2017, §III and Algorithms 1–3), put together from gossip by
+// clock and the corrections of this package. All processes gossip until the time T; correction starts when the last of
+// these messages has been received (GossipEnd) and sends forward first. Simulate them on a network that lets receives
+// overlap.
 //
 // What OCG's C counts. By Claim 2 it is a time that begins with the correction
 // and in which all are reached, C = K̄·O + L + O. Correctors send one message
@@ -19,8 +18,7 @@ package broadcast
 
 import "fmt"
 
-// OCG is opportunistic corrected gossip: correction for the time c. The chance
-// to reach everybody depends on t and c.
+// OCG is opportunistic corrected gossip: correction for the time c. The chance to reach all processes depends on t and c.
 func OCG(p int, t, c, l, o Time) Spec {
 	n := Time(0) // refused by Build, as is what is too short
 	if o > 0 {
@@ -29,12 +27,10 @@ func OCG(p int, t, c, l, o Time) Spec {
 	return correctedGossip(p, t, l, o, fmt.Sprintf("opportunistic-sends:%d", n))
 }
 
-// CCG is checked corrected gossip: reaches everybody unless someone dies during
-// correction.
+// CCG is checked corrected gossip: it reaches all processes unless one dies during correction.
 func CCG(p int, t, l, o Time) Spec { return correctedGossip(p, t, l, o, "checked") }
 
-// FCG is failure-proof corrected gossip: everybody is reached or nobody, for up
-// to f deaths at any moment.
+// FCG is failure-proof corrected gossip: it reaches all processes or none, for up to f deaths at any moment.
 func FCG(p int, t Time, f int, l, o Time) Spec {
 	return correctedGossip(p, t, l, o, fmt.Sprintf("failure-proof:%d", f))
 }

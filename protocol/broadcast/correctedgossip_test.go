@@ -19,7 +19,7 @@ func TestCorrectedGossipIsGossipAndACorrection(t *testing.T) {
 		{broadcast.OCG(1024, 24, 15, 4, 2), "opportunistic-sends:4", 31}, // C = 4·2+4+2, and one step that is too short for a send
 		{broadcast.CCG(4096, 36, 2, 1), "checked", 39},
 		{broadcast.FCG(4096, 37, 1, 2, 1), "failure-proof:1", 40},
-		{broadcast.CCG(10, 0, 2, 1), "checked", 4}, // nobody gossips
+		{broadcast.CCG(10, 0, 2, 1), "checked", 4}, // no process gossips
 	} {
 		s := c.spec
 		if s.Correction != c.correction || s.Start != c.start || s.Ring.First != broadcast.ToRight || !s.Synchronized {

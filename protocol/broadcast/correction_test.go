@@ -52,7 +52,7 @@ func (m *machine[C, E]) next() protocol.Action[broadcast.Message[E]] {
 	}
 }
 
-// sends lists whom the machine sends to until it does something else.
+// sends lists the ranks that the machine sends to until it does something else.
 func (m *machine[C, E]) sends() (to []protocol.Rank) {
 	for {
 		a := m.next()
@@ -149,7 +149,7 @@ func TestDelayedSendsOneMessageIfItsNeighbourDoes(t *testing.T) {
 	if a := m.next(); a.Kind != protocol.Idle {
 		t.Errorf("after its neighbour's message: %+v, want idle", a)
 	}
-	m.receive(3, right) // 4 is dead, and 3 looks for somebody
+	m.receive(3, right) // 4 is dead, and 3 looks for another process
 	m.wantSends(3)
 }
 
@@ -181,8 +181,8 @@ func TestFailureProofFigure6(t *testing.T) {
 	}
 }
 
-// Once F correctors are known on a side, the other side is told again from the
-// start, with F+1 names: the sender and those behind it.
+// Once F correctors are known on a side, the machine sends to the other side again from the start, with F+1 names: the
+// sender and those behind it.
 func TestFailureProofTellsTheOtherSideAgain(t *testing.T) {
 	m := corrector(t, 20, 10, &broadcast.FailureProof{F: 1})
 	for _, want := range []protocol.Rank{9, 11, 8, 12} {

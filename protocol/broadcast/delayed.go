@@ -40,7 +40,7 @@ func (c *Delayed) Fit(p int) error {
 	case c.Delay < 0:
 		return fmt.Errorf("correction delayed by %d; allowed: 0 or more", c.Delay)
 	case c.Open && c.First == ToRight:
-		// Behind the last corrector nobody would search to the left.
+		// Behind the last corrector no process would search to the left.
 		return errors.New("delayed correction to the right first on an open ring; allowed: to the left first")
 	}
 	return c.fitTwoSided(p)

@@ -2,15 +2,12 @@
 // processes get the message or none does, for up to F deaths at any moment
 // from the first send on and any number before.
 //
-// A corrector (the paper's g-node) sends as in checked correction, but its
-// messages also name the correctors it knows behind it, so each learns the F+1
-// nearest on each side. Once it knows F on one side, it sends to the other
-// side again from the start: these final messages name F+1 correctors, itself
-// included, so that whoever gets one may rest, for one of them will live and
-// go on. It stops on a side behind the (F+1)-th corrector there. A corrected
-// process (c-node) rests once it knows F+1 correctors. Who cannot learn of
-// F+1, corrector or corrected, sends SOS to everybody, and whoever gets SOS
-// does the same.
+// A corrector (the paper's g-node) sends as in checked correction, but its messages also name the correctors it knows
+// behind it, so each learns the F+1 nearest on each side. Once it knows F on one side, it sends to the other side again
+// from the start: these final messages name F+1 correctors, itself included, so that a process that gets one may rest,
+// for one of them will live and go on. It stops on a side behind the (F+1)-th corrector there. A corrected process
+// (c-node) rests once it knows F+1 correctors. A process that cannot learn of F+1, corrector or corrected, sends SOS to
+// all others, and a process that gets SOS does the same.
 //
 // Readings of the paper. Line 25 stops past the (F+1)-th corrector ahead, not
 // behind. Line 21 would freeze what is known once the final round begins, with
@@ -18,13 +15,11 @@
 // itself. A process is a corrector or not once and for all, by what first
 // brought it the message; only correctors are named.
 //
-// Cost: about twice the messages of checked correction around gaps; (P−1) from
-// each process with SOS. The time-out only decides when a corrected process
-// turns to SOS: too short a one costs messages, never the result. The message
-// is delivered last, when the process has done its part: a delivery, even one
-// by a process that dies afterwards, promises one everywhere, as long as what
-// the dead sent arrives. If their last messages may be lost, it is the
-// survivors who all deliver or none.
+// Cost: about twice the messages of checked correction around gaps; (P−1) from each process with SOS. The time-out only
+// decides when a corrected process turns to SOS: too short a one costs messages, never the result. The message is
+// delivered last, when the process has done its part: a delivery, even one by a process that dies afterwards, promises
+// one everywhere, as long as what dead processes sent arrives. If their last messages may be lost, the survivors all
+// deliver or none does.
 
 package broadcast
 
@@ -91,8 +86,8 @@ func (c *FailureProof) Receive(s *Proving, self Rank, _ Time, from Rank, m Messa
 	}
 }
 
-// hear takes note of a message but for its names: it returns how far the sender
-// is, and what is known on its side; nil if names do not matter any more.
+// hear notes a message but for its names: it returns how far the sender is, and what is known on its side; nil if names
+// do not matter any more.
 func (c *FailureProof) hear(s *Proving, self, from Rank, kind MessageKind) (k *Known, n int32) {
 	side, n, ok := c.heard(self, from, kind)
 	switch {
@@ -107,7 +102,7 @@ func (c *FailureProof) hear(s *Proving, self, from Rank, kind MessageKind) (k *K
 	return k, n
 }
 
-// past is the distance of one who is so far beyond another at distance n.
+// past returns the distance of a process that is beyond farther away than another one at distance n.
 func (c *FailureProof) past(n, beyond int32) int32 {
 	sum := int(n) + int(beyond)
 	if sum >= c.p {
@@ -145,8 +140,7 @@ func (c *FailureProof) Next(s *Proving, self Rank, now Time, corrected bool) pro
 	return protocol.Action[Message[Known]]{At: a.At, To: a.To, Kind: a.Kind, Msg: msg}
 }
 
-// behind is what a message of this kind names: who is known on the side it
-// comes from. SOS names nobody.
+// behind returns what a message of this kind names: the correctors known on the side it comes from. SOS names none.
 func (s *Proving) behind(kind MessageKind) *Known {
 	side := Side(Right - kind)
 	if side > ToRight {
@@ -244,7 +238,7 @@ next:
 	return count
 }
 
-// cry sends SOS to everybody, one after the other.
+// cry sends SOS to all others, one after the other.
 func (c *FailureProof) cry(s *Proving, self Rank) protocol.Action[Message[None]] {
 	if int(s.sos) >= c.p {
 		return protocol.Action[Message[None]]{Kind: protocol.Done}

@@ -1,7 +1,6 @@
-// Dissemination by gossip (Corrected Gossip, §III.A and Algorithm 1, lines
-// 1–6): who has the message sends it to one random other process after
-// another, until the gossip time is over. About Σ_{t<T} c(t) messages; nobody
-// is certain to be reached, and nobody's death matters much.
+// Dissemination by gossip (Corrected Gossip, §III.A and Algorithm 1, lines 1–6): a process that has the message sends it
+// to one random other process after another, until the gossip time is over. About Σ_{t<T} c(t) messages; no process is
+// certain to be reached, and no single death matters much.
 //
 // There are two ways to tell when it is over. With a common clock, when the
 // time is Until. Without one, by counting rounds: a message carries the round
@@ -49,7 +48,7 @@ func (g *Gossip) Color(s *Spreading, self Rank, round uint16) {
 	}
 }
 
-// Acknowledge implements Dissemination: nobody acknowledges.
+// Acknowledge implements Dissemination: no process acknowledges.
 func (g *Gossip) Acknowledge(*Spreading, Rank, Rank) {}
 
 // OnlyColors implements OnlyColors.
@@ -67,7 +66,7 @@ func (g *Gossip) Next(s *Spreading, self Rank, now Time) protocol.Action[Message
 	seed := uint64(s.Keep)<<32 | uint64(uint32(self))
 	to := Rank(protocol.Below(protocol.Mix(seed, uint64(s.Next)), uint64(g.p-1)))
 	if to >= self {
-		to++ // anybody but oneself
+		to++ // any process but itself
 	}
 	round := uint16(s.Next)
 	s.Next++

@@ -22,7 +22,7 @@ type ID struct {
 	Incarnation uint32 // of the root
 }
 
-// Tagged is a message of one of many broadcasts. In a Deliver it tells which.
+// Tagged is a message of one of many broadcasts. In a Deliver it says which.
 type Tagged[M any] struct {
 	ID  ID
 	Msg M
@@ -35,8 +35,8 @@ type Many[C, E any] struct {
 	incarnation uint32 // of the process that runs it
 }
 
-// NewMany runs broadcasts like each. Theirs must be a kind that comes to an end
-// at every live process, whoever dies, and needs no common start.
+// NewMany runs broadcasts like each. They must be of a kind that comes to an end at every live process, whichever processes
+// die, and that needs no common start.
 func NewMany[C, E any](each *Protocol[C, E], incarnation uint32) (*Many[C, E], error) {
 	_, waits := each.Spread.(*AckTree)
 	_, serves := any(each.correction).(*Delayed)

@@ -25,11 +25,10 @@ func (k MessageKind) String() string { return protocol.Name(k, "MessageKind", me
 // Payload reports whether messages of this kind carry the broadcast's payload.
 func (k MessageKind) Payload() bool { return k != Ack }
 
-// Message is what the machines of one broadcast send each other. Extra is what
-// the correction adds: None for most.
+// Message is a message between the machines of one broadcast. Extra is what the correction adds: None for most.
 //
-// The direction is part of a correction message because on a closed ring the
-// sender's rank alone does not tell from which side it came.
+// The direction is part of a correction message because on a closed ring the sender's rank alone does not show from which
+// side it came.
 type Message[E any] struct {
 	Extra E
 	Kind  MessageKind

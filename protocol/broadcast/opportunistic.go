@@ -1,8 +1,6 @@
-// Opportunistic correction (Corrected Gossip, §III.B, Algorithm 1, lines 7–10;
-// Corrected Trees, §3.1): a corrector sends to its D nearest neighbours on
-// each side, whatever it hears. 2D messages a process. Colors every live
-// process if no gap is larger than 2D (one-sided, or beside the root of an
-// open ring: D) and nobody dies meanwhile.
+// Opportunistic correction (Corrected Gossip, §III.B, Algorithm 1, lines 7–10; Corrected Trees, §3.1): a corrector sends
+// to its D nearest neighbours on each side, whatever it hears. 2D messages a process. Colors every live process if no gap
+// is larger than 2D (one-sided, or beside the root of an open ring: D) and no process dies meanwhile.
 //
 // Instead of D the number of messages can be given, as OCG has it: N of them,
 // to the two sides in turn, so that an odd N gives First one more. Gaps up to

@@ -26,7 +26,7 @@ func (d Side) kind() MessageKind { return Left + MessageKind(d) }
 // the root unless Open. A corrector sends to distance 1, 2, … on both sides,
 // the side less far along first and First on a tie.
 type Ring struct {
-	Open     bool // nobody sends across rank 0
+	Open     bool // no process sends across rank 0
 	First    Side
 	OneSided bool // only to First
 
@@ -78,8 +78,8 @@ func (r *Ring) start(w *Walk, self Rank, d int32) {
 	}
 }
 
-// heard tells from which side a Left or Right came, and from how far: one that
-// travels left comes from the right. What else comes is not for a walk.
+// heard returns from which side a Left or Right came, and from how far: one that travels left comes from the right. Other
+// messages are not for a walk.
 func (r *Ring) heard(self, from Rank, kind MessageKind) (side Side, distance int32, ok bool) {
 	side = Side(Right - kind)
 	if side > ToRight {
@@ -112,7 +112,7 @@ func (r *Ring) at(self Rank, d Side, distance int32) Rank {
 	return Rank(to)
 }
 
-// correct sends a correction message to who is so far away on side d.
+// correct sends a correction message to the process at the given distance on side d.
 func (r *Ring) correct(self Rank, d Side, distance int32) protocol.Action[Message[None]] {
 	return protocol.Action[Message[None]]{Kind: protocol.Correct, To: r.at(self, d, distance), Msg: Message[None]{Kind: d.kind()}}
 }

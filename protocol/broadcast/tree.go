@@ -1,6 +1,5 @@
-// Dissemination along a tree (Corrected Trees, §3.2): who has the message
-// sends it to its children, in order. P−1 messages, the tree's latency. A dead
-// process leaves its whole subtree without the message.
+// Dissemination along a tree (Corrected Trees, §3.2): a process that has the message sends it to its children, in order.
+// P−1 messages, the tree's latency. A dead process leaves its whole subtree without the message.
 
 package broadcast
 
@@ -28,7 +27,7 @@ func (t *Tree) Fit(p int) error {
 // Color implements Dissemination.
 func (t *Tree) Color(*Spreading, Rank, uint16) {}
 
-// Acknowledge implements Dissemination: nobody acknowledges.
+// Acknowledge implements Dissemination: no process acknowledges.
 func (t *Tree) Acknowledge(*Spreading, Rank, Rank) {}
 
 // Next implements Dissemination.

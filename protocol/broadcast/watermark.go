@@ -5,8 +5,7 @@ package broadcast
 // discard everything up to the last one seen) would lose a broadcast that a
 // later one overtook. The zero value has seen nothing.
 //
-// The set spans Window numbers. One that is older than that is given up: it
-// counts as seen, so nothing is ever accepted twice.
+// The set spans Window numbers. One that is older than that counts as seen, so nothing is ever accepted twice.
 type Watermark struct {
 	low   uint64 // all below count as seen
 	above uint64 // bit i: low+i was seen

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Where a task may have its result before all have entered the operation, a part tells it that they have; where it may
-// leave before the result is there, one tells it so.
+// Where a task may have its result before all have entered the operation, a part shows it that they have; where it may
+// leave before the result is there, a part shows it that the result is there.
 func TestAgreedOperationsHaveThePartsThatTheirResultsNeed(t *testing.T) {
 	for op, want := range map[Op][]Part{
 		0:         {PartItself},

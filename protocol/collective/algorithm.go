@@ -9,9 +9,8 @@ import (
 // Algorithm is a way to carry out an operation.
 type Algorithm uint8
 
-// The algorithms; tree.go, exchange.go and corrected.go say what they do and cost.
-// Those from Corrected on outlive deaths: who wants that asks for it, and Algorithms does
-// not list them.
+// The algorithms; tree.go, exchange.go and corrected.go say what they do and cost. Those from Corrected on survive
+// crashes: a caller has to ask for them, and Algorithms does not list them.
 const (
 	Binomial Algorithm = iota
 	Flat
@@ -107,10 +106,10 @@ type Spec struct {
 	Op        Op
 	Algorithm Algorithm
 	P         int
-	Root      Rank // of those that have one
+	Root      Rank // of operations that have one
 	Spans     int  // pieces in which a vector goes; 0: one
 	AnyOrder  bool // values may be combined in any order
-	Failures  int  // that Corrected and CorrectedFlat outlive
+	Failures  int  // that Corrected and CorrectedFlat survive
 }
 
 // SpansMax bounds the pieces of a vector: two lanes each.
@@ -142,7 +141,7 @@ func find(op Op, a Algorithm) (w way, ok bool) {
 	return way{}, false
 }
 
-// Spans tells whether an algorithm can send a vector in several pieces.
+// Spans reports whether an algorithm can send a vector in several pieces.
 func Spans(op Op, a Algorithm) bool {
 	w, _ := find(op, a)
 	return w.spans

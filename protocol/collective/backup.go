@@ -5,8 +5,8 @@ import "slices"
 // Backups of reductions (the thesis's Algorithm 4). What a task has combined is kept by another
 // process, and a task that is run again takes it from there. Backups are of programs with one segment.
 
-// Keeper is the rank whose process keeps what a step combines: that of whom the task has received
-// last. It is done, mostly. It returns false if there is none.
+// Keeper returns the rank whose process keeps what a step combines: the rank from which the task has received last. That
+// rank is done, mostly. Keeper returns false if there is none.
 func (g *Program) Keeper(step int) (r Rank, ok bool) {
 	for i := step - 1; i >= 0; i-- {
 		if g.Steps[i].Kind == RecvStep {

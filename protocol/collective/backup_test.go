@@ -8,8 +8,8 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// trial carries out a program with terms instead of values: what is received is named after who sends
-// it. A step that is spared combines nothing; without backups none is.
+// trial carries out a program with terms instead of values: what is received is named after its sender. A step that is
+// spared combines nothing; without backups none is spared.
 type trial struct {
 	terms map[int]string // by step: what it combines
 	sent  []string

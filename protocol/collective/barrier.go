@@ -1,11 +1,9 @@
-// A barrier: nobody leaves it before everybody has entered it.
+// A barrier: no process leaves it before all processes have entered it.
 //
-// Dissemination (Hensgen, Finkel, Manber, Two Algorithms for Barrier
-// Synchronization, 1988; Mellor-Crummey, Scott, Algorithms for Scalable
-// Synchronization on Shared-Memory Multiprocessors, 1991): in round k every
-// process tells the one 2^k ranks after it, on the ring, that it is there and
-// has heard of the rounds before. After round k it therefore knows of the
-// 2^(k+1)−1 before it. P·⌈log₂ P⌉ messages, ⌈log₂ P⌉ steps of 2o+L.
+// Dissemination (Hensgen, Finkel, Manber, Two Algorithms for Barrier Synchronization, 1988; Mellor-Crummey, Scott,
+// Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors, 1991): in round k every process tells the
+// one 2^k ranks after it, on the ring, that it is there and has heard of the rounds before. After round k it therefore
+// knows of the 2^(k+1)−1 before it. P·⌈log₂ P⌉ messages, ⌈log₂ P⌉ steps of 2o+L.
 //
 // UpDown: arrivals are gathered along a binomial tree to process 0, which then
 // broadcasts along the same tree that all are there. 2(P−1) messages, twice the
@@ -15,10 +13,9 @@
 // neighbours share a host: of 256 processes on 4 hosts, 16 have their parent on another
 // host, where in the interleaved tree 192 have.
 //
-// Star is UpDown with a tree of depth one: 2(P−1) messages and two steps, but
-// process 0 sends and receives all of them. It suits processes that share memory,
-// where a message costs mostly the look at somebody else's memory: it is always
-// the same one's.
+// Star is UpDown with a tree of depth one: 2(P−1) messages and two steps, but process 0 sends and receives all of them.
+// It suits processes that share memory, where a message costs mostly the access to another process's memory: here that
+// is always the same process.
 //
 // In all of them, Deliver follows the last send: once a process's user goes on, the
 // others need nothing more from it for this barrier.
@@ -38,14 +35,14 @@ import (
 	"github.com/coppice-go/coppice/topology"
 )
 
-// Shape says who tells whom in a barrier.
+// Shape says which processes send messages to which in a barrier.
 type Shape uint8
 
 // The shapes of a barrier.
 const (
-	Dissemination Shape = iota // everybody in rounds: fewest steps
+	Dissemination Shape = iota // all processes in rounds: fewest steps
 	UpDown                     // up a tree and down again: fewest messages
-	Star                       // the same with process 0 as everybody's parent
+	Star                       // the same with process 0 as the parent of all
 )
 
 var shapeNames = [...]string{"dissemination", "up-down", "star"}
@@ -101,8 +98,7 @@ func NewBarrier(p int, shape Shape) (*Barrier, error) {
 	return b, err
 }
 
-// BarrierMessage is what the processes of a barrier send each other: Up, Down,
-// or the number of a round of dissemination, 0 … 30.
+// BarrierMessage is a message of a barrier: Up, Down, or the number of a round of dissemination, 0 … 30.
 type BarrierMessage uint8
 
 // The messages of the shape UpDown.
@@ -150,8 +146,8 @@ func (b *Barrier) Notify(s *BarrierState, _ Time, n protocol.Notice) {
 	}
 }
 
-// Receive implements protocol.Protocol. A message that none but another process
-// could have sent is ignored: it must not open the barrier.
+// Receive implements protocol.Protocol. It ignores a message that only another process could have sent: such a message
+// must not open the barrier.
 func (b *Barrier) Receive(s *BarrierState, _ Time, from Rank, m BarrierMessage) {
 	switch {
 	case b.Shape == Dissemination:
@@ -234,10 +230,9 @@ func (s *BarrierState) deliver() protocol.Action[BarrierMessage] {
 	return protocol.Action[BarrierMessage]{Kind: protocol.Deliver}
 }
 
-// Awaits lists the processes whose messages this one needs before it does
-// anything more, lowest rank first; none if it has not entered or has left. They
-// may have entered and wait in turn: who follows the lists of the living from
-// process to process comes to those that have not entered or are dead.
+// Awaits lists the processes whose messages this one needs before it does anything more, lowest rank first; none if it
+// has not entered or has left. They may have entered and wait in turn: a caller that follows the lists of live processes
+// from one to the next comes to those that have not entered or are dead.
 func (b *Barrier) Awaits(s *BarrierState) []Rank {
 	if s.stage != inside {
 		return nil
@@ -262,11 +257,10 @@ func (b *Barrier) Awaits(s *BarrierState) []Rank {
 // parent is −1 for process 0.
 func (b *Barrier) parent(r Rank) Rank { return Rank(b.tree.Parent(int(r))) }
 
-// child is the child of r that is told as its i-th. Of those that are left it has
-// the largest subtree.
+// child returns the child of r that gets the i-th Down. It has the largest subtree of the children still without one.
 func (b *Barrier) child(r Rank, i int) Rank { return Rank(b.tree.Child(int(r), i)) }
 
-// children is their number, at most 31.
+// children returns their number, at most 31.
 func (b *Barrier) children(r Rank) int {
 	if b.Shape == Star {
 		if r == 0 {

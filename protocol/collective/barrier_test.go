@@ -17,11 +17,10 @@ var shapes = []Shape{Dissemination, UpDown, Star}
 
 type machine = protocol.Protocol[BarrierState, BarrierMessage]
 
-// watched is a machine of which it is known who enters: a mistaken one may
-// believe that it has.
+// watched is a machine that notes which processes enter: a mistaken one may believe that it has.
 type watched struct {
 	machine
-	truants uint64 // who never enters, as bits
+	truants uint64 // processes that never enter, as bits
 }
 
 type watchedState struct {
@@ -61,10 +60,9 @@ func mustBarrier(t testing.TB, p int, shape Shape) *Barrier {
 	return b
 }
 
-// world is a barrier that all enter, at any moment, but for up to truants of
-// them, who never do. A run until the moment somebody enters is also the
-// beginning of a run in which it never does: if nobody leaves where there are
-// truants, nobody leaves early.
+// world is a barrier that all processes enter, at any moment, except up to truants of them, which never do. A run until
+// the moment a process enters is also the beginning of a run in which it never does: if no process leaves where there are
+// truants, no process leaves early.
 func world(b *Barrier, m machine, truants int) barrierConfig {
 	return barrierConfig{
 		P: b.P, Protocol: watched{machine: m},
@@ -86,7 +84,7 @@ func world(b *Barrier, m machine, truants int) barrierConfig {
 	}
 }
 
-// checkEnd says what a finished run of b got wrong.
+// checkEnd returns what a finished run of b got wrong.
 func checkEnd(b *Barrier, w *barrierWorld) error {
 	if err := checkNoneEarly(w); err != nil {
 		return err
@@ -109,8 +107,7 @@ func checkEnd(b *Barrier, w *barrierWorld) error {
 	return checkAwaits(b, w)
 }
 
-// checkNoneEarly demands that nobody has left, dead or alive, unless all have
-// entered.
+// checkNoneEarly demands that no process has left, dead or alive, unless all have entered.
 func checkNoneEarly(w *barrierWorld) error {
 	missing := bits.TrailingZeros64(w.Protocol().(watched).truants)
 	for r := range w.P() {
@@ -126,8 +123,7 @@ func checkNoneEarly(w *barrierWorld) error {
 	return nil
 }
 
-// checkAwaits follows Awaits from everybody who is stuck to somebody who is the
-// reason: dead, or outside.
+// checkAwaits follows Awaits from every stuck process to one that is the reason: dead, or outside.
 func checkAwaits(b *Barrier, w *barrierWorld) error {
 	for start := range Rank(w.P()) {
 		for r, hops := start, 0; w.Alive(r) && w.State(r).entered && len(w.Delivered(r)) == 0; hops++ {

@@ -114,7 +114,7 @@ func (s *carried) keep(st *Step, v []byte) {
 	}
 }
 
-// stays looks whether it did.
+// stays checks that it did.
 func (s *carried) stays() {
 	for _, k := range s.kept {
 		if sum(k.value) != k.sum {
@@ -123,7 +123,7 @@ func (s *carried) stays() {
 	}
 }
 
-// mustBegin tells whether a task does nothing before its user has come.
+// mustBegin reports whether a task does nothing before its user has come.
 func (c *carrier) mustBegin(r Rank) bool {
 	return !c.mistake.uninvited && (!c.Unasked || c.spec.Root == r)
 }
@@ -154,7 +154,7 @@ func (c *carrier) accept(s *carried, from Rank, m letter) {
 		i = slices.IndexFunc(s.steps.steps, func(st Step) bool { return st.Kind == RecvStep && st.Peer == from })
 	}
 	switch {
-	case i < 0 && corrects(c.spec.Algorithm): // from somebody else it came earlier
+	case i < 0 && corrects(c.spec.Algorithm): // it came earlier from another task
 		return
 	case i < 0:
 		s.fail(fmt.Errorf("p%d does not wait for lane %d of p%d", s.self, m.Lane, from))
@@ -205,7 +205,7 @@ func (c *carrier) Notify(s *carried, _ Time, n protocol.Notice) {
 	}
 }
 
-// supply gives the store what the user comes with.
+// supply puts into the store what the user comes with.
 func (c *carrier) supply(s *carried) {
 	g := &c.programs[s.self]
 	if c.rooms && s.store.Size() < 0 {
@@ -279,7 +279,7 @@ func (c *carrier) Next(s *carried, _ Time) protocol.Action[letter] {
 	return to
 }
 
-// giveBack ends all loans: memory that nobody refers to is used again, by others.
+// giveBack ends all loans: memory without references is used again, by others.
 func (s *carried) giveBack() {
 	for i, b := range s.loans {
 		if sent, result := s.store.Refers(int32(i + 1)); !sent && !result {
@@ -310,8 +310,7 @@ func (c *carrier) send(s *carried, a *protocol.Action[letter]) {
 	}
 }
 
-// deliver checks the result. What is the user's alone is written at once, which
-// nobody may notice.
+// deliver checks the result. It overwrites at once what is the user's alone, which no other task may notice.
 func (c *carrier) deliver(s *carried) error {
 	var got [][]byte
 	var lent []bool

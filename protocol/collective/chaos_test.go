@@ -17,8 +17,8 @@ type (
 	carriedWorld  = chaos.World[carried, letter]
 )
 
-// carriedBy is a world with one of the carriers in each run, up to so many
-// truants among its tasks; the others begin at any moment.
+// carriedBy is a world with one of the carriers in each run, and up to the given number of truants among its tasks; the
+// others begin at any moment.
 func carriedBy(carriers []*carrier, truants int) carriedConfig {
 	p := carriers[0].P
 	return carriedConfig{
@@ -41,7 +41,7 @@ func carriedBy(carriers []*carrier, truants int) carriedConfig {
 	}
 }
 
-// checkCarried says what a finished run got wrong.
+// checkCarried returns what a finished run got wrong.
 func checkCarried(w *carriedWorld) error {
 	c := w.Protocol().(*carrier)
 	full := c.truants == 0
@@ -79,7 +79,7 @@ func checkCarried(w *carriedWorld) error {
 	return nil
 }
 
-// checkDelivered says what is wrong with what a task's user got, dead or alive.
+// checkDelivered returns what is wrong with what a task's user got, dead or alive.
 func checkDelivered(w *carriedWorld, r Rank) error {
 	for i, d := range w.Delivered(r) {
 		if d.Msg.value != nil {
@@ -92,7 +92,7 @@ func checkDelivered(w *carriedWorld, r Rank) error {
 	return nil
 }
 
-// checkState demands that nobody wrote what was not his.
+// checkState demands that no task wrote memory that was not its own.
 func (c *carrier) checkState(s *carried) error {
 	for i, b := range s.lent {
 		if !bytes.Equal(b, c.given(s.self, i)) {
@@ -107,8 +107,7 @@ func (c *carrier) checkState(s *carried) error {
 	return nil
 }
 
-// checkAwaits follows Awaits from who is stuck to somebody who is the reason:
-// dead, or expected and absent.
+// checkAwaits follows Awaits from a stuck task to one that is the reason: dead, or expected and absent.
 func (c *carrier) checkAwaits(w *carriedWorld, start Rank) error {
 	r := start
 	for range c.P + 1 {

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// Rule says which algorithm carries out an operation from so many tasks and so
-// many bytes on.
+// Rule says which algorithm carries out an operation from P tasks and Bytes bytes on.
 type Rule struct {
 	Op        Op
-	P         int   // from so many tasks on
-	Bytes     int64 // and from so many bytes on: a task's value, or one block
+	P         int   // from this number of tasks on
+	Bytes     int64 // and from this number of bytes on: a task's value, or one block
 	Algorithm Algorithm
 	Span      int64 // bytes of a piece, where a vector goes in several; 0: in one
 }
@@ -42,9 +41,8 @@ func (t Table) Whole() Table {
 	})
 }
 
-// Small is for operations on blocks whose sizes tasks do not know of each other:
-// whether the algorithm for small ones is another than that for large ones, and
-// up to which size it is the right one.
+// Small is for operations on blocks whose sizes tasks do not know of each other: it returns whether the algorithm for
+// small blocks differs from that for large ones, and up to which size it is the right one.
 func (t Table) Small(op Op, p int) (differ bool, limit int64) {
 	first := t.Choose(op, p, 0, false)
 	for _, r := range t {
@@ -128,10 +126,9 @@ func ParseTable(text []byte) (Table, error) {
 	return append(slices.Clone(Default), t...), nil
 }
 
-// Default is the table for processes that share a host, more of them than it has
-// processors: there the work of all together counts, and a process that need not
-// wake costs nothing. It was filled from measurements; docs/collectives.md has them.
-// Beyond 64 tasks nobody was measured, and no task is to handle all messages.
+// Default is the table for processes that share a host, more of them than it has processors: there the work of all
+// together counts, and a process that need not wake costs nothing. It was filled from measurements; docs/collectives.md
+// has them. Beyond 64 tasks there are no measurements, and no task is to handle all messages.
 var Default = Table{
 	{Op: Broadcast, Algorithm: Binomial},
 	{Op: Scatter, Algorithm: Flat},

@@ -1,61 +1,51 @@
-// Reductions that outlive deaths. Source: Küttler, Härtig, Fault-tolerant Reduce and
-// Allreduce operations based on correction, arXiv:2602.22445, 2026: groups of f+1 tasks
-// exchange their inputs (up-correction), then trees reduce. The paper's semantics hold
-// for f deaths before or during the operation; how a task stops waiting for the dead,
-// the order of the inputs and the way down are ours.
+// Reductions that survive failures. Source: Küttler, Härtig, Fault-tolerant Reduce and Allreduce operations based on
+// correction, arXiv:2602.22445, 2026: groups of f+1 tasks exchange their inputs (up-correction), then trees reduce. The
+// paper's semantics hold for f deaths before or during the operation; how a task stops waiting for dead ones, the order
+// of the inputs and the way down are ours.
 //
-// Up. The root and a−1 others, a = 1 + (P−1) mod (f+1), are one group; the rest are
-// q = ⌊(P−1)/(f+1)⌋ groups of f+1. In each group everybody sends its input to everybody
-// and waits for that of every other, or for the news of its death. There are f+1 trees:
-// tree j is made of the j-th task of every full group, and all have the same shape. A
-// task combines what its children send it with the inputs of its own group, and sends
-// that to its parent; the parent of the topmost tasks is the root, which takes, for each
-// of their places, what comes first from any of the f+1 trees. If a child dies before it
-// has sent, or says that one below it has, the task's part is void, and it says so
-// instead. So nobody waits for ever: a task waits for its group and its children only,
-// and each of them sends, says that it is void, or is dead.
+// Up. The root and a−1 others, a = 1 + (P−1) mod (f+1), are one group; the rest are q = ⌊(P−1)/(f+1)⌋ groups of f+1. In
+// each group every task sends its input to every other and waits for that of every other, or for the news of its death.
+// There are f+1 trees: tree j is made of the j-th task of every full group, and all have the same shape. A task combines
+// what its children send it with the inputs of its own group, and sends that to its parent; the parent of the topmost
+// tasks is the root, which takes, for each of their places, what comes first from any of the f+1 trees. If a child dies
+// before it has sent, or says that one below it has, the task's part is void, and it says so instead. So no task waits
+// for ever: a task waits for its group and its children only, and each of them sends, says that it is void, or is dead.
 //
-// Down (AllReduce). The root sends the result along the f+1 trees and to its group;
-// whoever gets it, from whomever, sends it to its children and, as a correction, to its
-// group, and delivers. It waits for nothing else any more once it has the result.
+// Down (AllReduce). The root sends the result along the f+1 trees and to its group. A task that gets it, from any other,
+// sends it to its children and, as a correction, to its group, and delivers. It waits for nothing else any more once it
+// has the result.
 //
-// Cost. Up: f(f+1)q + a(a−1) messages in groups, as in the paper, and (f+1)q along the
-// trees (the paper's trees have P−1: those of the root's group have nothing to add).
-// Down: P−1, and at most f(f+1)q corrections. A tree of depth d takes d+1 steps; Binomial
-// ones have d = ⌊log₂ q⌋+1, flat ones, in which the root is everybody's parent, 1. A message
-// of a tree is as many values as the inputs in it make blocks of the canonical
-// association: of c neighbouring ranks at most 2·log₂ c, and one if they are a block.
+// Cost. Up: f(f+1)q + a(a−1) messages in groups, as in the paper, and (f+1)q along the trees (the paper's trees have P−1:
+// those of the root's group have nothing to add). Down: P−1, and at most f(f+1)q corrections. A tree of depth d takes d+1
+// steps; Binomial ones have d = ⌊log₂ q⌋+1, flat ones, in which the root is the parent of all, 1. A message of a tree is
+// as many values as the inputs in it make blocks of the canonical association: of c neighbouring ranks at most 2·log₂ c,
+// and one if they are a block.
 //
-// What it survives. Let at most f tasks die, before the operation or at any moment of
-// it, and the root live.
+// What it survives. Let at most f tasks die, before the operation or at any moment of it, and the root live.
 //
 //  1. One of the f+1 trees has no dead task, since they have no task in common.
-//  2. So each of its tasks sends: it waits for its children, which are of the tree and
-//     send; and for its group, of which each task lives, and sends, or is dead, and the
-//     news comes. The root gets all that it needs, from that tree or from others.
-//  3. On the way down, each task of that tree has the result from its parent or from
-//     somebody earlier, and sends it to its group. There is one of the tree in every full
-//     group, and the root is in the other: all who live have the result.
+//  2. So each of its tasks sends: it waits for its children, which are of the tree and send; and for its group, of which
+//     each task lives, and sends, or is dead, and the news comes. The root gets all that it needs, from that tree or from
+//     others.
+//  3. On the way down, each task of that tree has the result from its parent or from an earlier sender, and sends it to
+//     its group. Every full group has a task of the tree, and the root is in the other group: all live tasks have the
+//     result.
 //
-// With more deaths the root may find every tree void, and then delivers UnreachedStep.
-// Flat trees are never void: a group that is silent is dead, and has no input that is due;
-// they outlive any deaths but the root's. If the root dies there may be no result, and on
-// the way down it may reach some and not others.
+// With more deaths the root may find every tree void, and then delivers UnreachedStep. Flat trees are never void: a group
+// that is silent is dead, and has no input that is due; they survive any deaths but the root's. If the root dies there
+// may be no result, and on the way down it may reach some and not others.
 //
-// Which inputs are in it. Every one of a task that lives to the end: each of its group
-// waits for it until it has come, for only deaths excuse, and every full group is in
-// what the root takes, once. That of a task that died is in the result or it is not: it
-// may have reached some of its group and not others, who know nothing of each other; but
-// the root takes each group's inputs from one of them, as they are there, and it is the
-// root's result that all others get: it is the same bits everywhere. Values are combined
-// in the canonical association of all P ranks, in which the missing are left out: if none
-// is, the bits are those of any other algorithm.
+// Which inputs are in the result. Every input of a task that lives to the end: each of its group waits for it until it
+// has come, for only deaths excuse, and every full group is in what the root takes, once. The input of a task that died
+// is in the result or it is not: it may have reached some of its group and not others, which know nothing of each other;
+// but the root takes each group's inputs from one of them, as they are there, and it is the root's result that all others
+// get: it is the same bits everywhere. Values are combined in the canonical association of all P ranks, in which missing
+// ones are left out: if none is missing, the bits are those of any other algorithm.
 //
-// What it needs to know. A death must come to the knowledge of those who wait for what
-// the dead did not send: its group and its parent (protocol.Death), each at its own time.
-// Nobody agrees with anybody on who is dead, and a death after the exchange need not be
-// known at all in AllReduce. Without any news it cannot be done: a task that died before
-// the operation and one that is slow look the same, and of the second the input is due.
+// What it needs to know. The tasks that wait for what a dead task did not send, its group and its parent, must learn of
+// its death (protocol.Death), each at its own time. No tasks agree on which ones are dead, and a death after the exchange
+// need not be known at all in AllReduce. Without any news it cannot be done: a task that died before the operation and
+// one that is slow look the same, and the input of the second is due.
 
 package collective
 
@@ -65,19 +55,18 @@ import (
 	"slices"
 )
 
-// FailuresMax bounds the deaths that a reduction outlives: every task sends its input to
-// as many others.
+// FailuresMax bounds the deaths that a reduction survives: every task sends its input to as many others.
 const FailuresMax = 64
 
 // Lanes of messages in corrected reductions.
 const (
 	laneInput  = iota // a task's input, to its group
 	laneTree          // what a tree has so far
-	laneVoid          // that it will never have it
-	LaneResult        // the root's, of whoever has it
+	laneVoid          // that it will never have that
+	LaneResult        // the root's result, from any task that has it
 )
 
-// corrects tells whether an algorithm is one of these.
+// corrects reports whether an algorithm is one of these.
 func corrects(a Algorithm) bool { return a == Corrected || a == CorrectedFlat }
 
 // newCorrected returns the schedule of a corrected reduction.
@@ -97,16 +86,15 @@ func newCorrected(spec Spec) (*Schedule, error) {
 	return &Schedule{P: spec.P, Program: func(self Rank) Program { return c.program(self, all) }}, nil
 }
 
-// forest says which task is where: in the root's group, or in place k of tree j, which
-// makes it the j-th of full group k. Groups are of neighbouring ranks, so that what they
-// have in common is few blocks.
+// forest says which task is where: in the root's group, or in place k of tree j, which makes it the j-th of full group k.
+// Groups are of neighbouring ranks, so that what they have in common is few blocks.
 type forest struct {
 	p, size int // tasks, and those of a full group: f+1
 	root    Rank
 	flat    bool
 	rest    int  // tasks of the root's group
 	first   int  // the lowest of them but for the root
-	near    int  // so many of them are in a row from there on
+	near    int  // how many of them are in a row from there on
 	apart   bool // the root is not among these
 }
 
@@ -168,7 +156,7 @@ func (c *forest) group(place int) (tasks []Rank) {
 	return tasks
 }
 
-// parent is the place above one; −1: the root.
+// parent returns the place above one; −1: the root.
 func (c *forest) parent(place int) int {
 	if c.flat || place == 0 {
 		return -1
@@ -194,8 +182,7 @@ func (c *forest) children(place int) (below []int) {
 	return below
 }
 
-// under is how many places are in the tree that begins with one, itself included: they
-// follow each other.
+// under returns how many places are in the tree that begins with one, itself included: they follow each other.
 func (c *forest) under(place int) int {
 	switch {
 	case c.flat:
@@ -346,21 +333,20 @@ func (w *writer) reduce() {
 	}
 }
 
-// anyOf receives the inputs of a group from any of its tasks, none if all are dead.
+// anyOf receives the inputs of a group from any of its tasks, or nothing if all are dead.
 func (w *writer) anyOf(place int, slots []int32) {
 	for j := range w.size {
 		w.add(Step{Kind: RecvStep, Peer: w.task(place, j), Lane: laneTree, Slots: slots, May: true, Or: j+1 < w.size})
 	}
 }
 
-// child receives what a child has, or that it will not have it; more: from the next one
-// it is as good.
+// child receives what a child has, or that it will not have it. more says that the next child's is as good.
 func (w *writer) child(from Rank, slots []int32, more bool) {
 	w.add(Step{Kind: RecvStep, Peer: from, Lane: laneTree, Slots: slots, Whole: true, Or: true})
 	w.add(Step{Kind: RecvStep, Peer: from, Lane: laneVoid, Whole: true, Void: true, Or: more})
 }
 
-// spread sends the result down the trees, those with many below first.
+// spread sends the result down the trees, to those with many below first.
 func (w *writer) spread(slot int32) {
 	st := Step{Kind: SendStep, Lane: LaneResult, Slots: []int32{slot}, Whole: w.self == w.root}
 	below := w.children(w.place)
@@ -386,8 +372,7 @@ func (w *writer) spread(slot int32) {
 	}
 }
 
-// correct sends the result to those of the task's group. Those of the root's have it
-// from the root.
+// correct sends the result to the others of the task's group. The root's group has it from the root.
 func (w *writer) correct(slot int32) {
 	if w.place < 0 {
 		return

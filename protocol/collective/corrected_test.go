@@ -20,8 +20,7 @@ func everyForest(f func(c forest)) {
 	}
 }
 
-// Groups are as large as the paper says, and each task is in one of them, at a place
-// that it shares with nobody.
+// Groups are as large as the paper says, and each task is in one of them, at a place that it shares with no other.
 func TestTasksOfCorrectedReductionsAreInOneGroup(t *testing.T) {
 	everyForest(func(c forest) {
 		in := make([]int, c.p)

@@ -1,10 +1,10 @@
 package collective
 
-// How a task's progress takes deaths, in schedules that outlive them. A step of others
-// has none of the flags that are looked at here.
+// How a task's progress handles deaths, in schedules that survive them. Steps of other schedules have none of the flags
+// that this file reads.
 
-// bury takes note that what a dead task has not sent will not come. What it sent may
-// still do so, and is welcome as long as the task waits at that step.
+// bury notes that what a dead task has not sent will not come. What it sent may still come, and is welcome as long as the
+// task waits at that step.
 func (s *StepState) bury(dead Rank) {
 	for i := int(s.at); i < len(s.steps); i++ {
 		st := &s.steps[i]
@@ -18,7 +18,7 @@ func (s *StepState) bury(dead Rank) {
 	}
 }
 
-// buried tells whether the peer of step i died before it had sent.
+// buried reports whether the peer of step i died before it had sent.
 func (s *StepState) buried(i int) bool { return s.lost != nil && s.lost[i/64]>>(i%64)&1 == 1 }
 
 // skips goes on past the present step if that is left out.
@@ -35,8 +35,8 @@ func (s *StepState) skips() bool {
 	return false
 }
 
-// received goes on past the present step, which receives, and its alternatives, once
-// that is settled: one of them has come, or it is certain that none will.
+// received goes past the present step, which receives, and its alternatives, once that is settled: one of them has come,
+// or it is certain that none will.
 func (s *StepState) received() bool {
 	first := int(s.at)
 	last := s.alternatives(first)
@@ -59,7 +59,7 @@ func (s *StepState) received() bool {
 	return true
 }
 
-// alternatives is the last of the steps that are alternatives to one.
+// alternatives returns the last of the steps that are alternatives to step i.
 func (s *StepState) alternatives(i int) int {
 	for s.steps[i].Or {
 		i++
@@ -67,7 +67,7 @@ func (s *StepState) alternatives(i int) int {
 	return i
 }
 
-// chosen tells whether an alternative to step i has come, so that this one is not needed.
+// chosen reports whether an alternative to step i has come, so that this one is not needed.
 func (s *StepState) chosen(i int) bool {
 	for i > 0 && s.steps[i-1].Or {
 		i--
@@ -80,13 +80,12 @@ func (s *StepState) chosen(i int) bool {
 	return s.has(i) && !s.steps[i].Void
 }
 
-// cannot tells whether what step i receives will not come: its peer is dead, or has
-// said so in the step that follows.
+// cannot reports whether what step i receives will not come: its peer is dead, or has said so in the step that follows.
 func (s *StepState) cannot(i int) bool {
 	return s.buried(i) || i+1 < len(s.steps) && s.steps[i+1].Kind == RecvStep && s.steps[i+1].Void && s.has(i+1)
 }
 
-// awaited lists whose messages would settle the present step, which receives.
+// awaited lists the ranks whose messages would settle the present step, which receives.
 func (s *StepState) awaited() (ranks []Rank) {
 	for i := int(s.at); i <= s.alternatives(int(s.at)); i++ {
 		if !s.steps[i].Void && !s.cannot(i) {

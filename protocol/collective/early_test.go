@@ -42,8 +42,8 @@ func exchanged(c *carrier) [][]posted {
 	return all
 }
 
-// alone carries out the part of one task to which all messages have come, in some order. It says what
-// it sends or delivers that others did not get from the first attempt.
+// alone carries out the part of one task to which all messages have come, in some order. It returns what the task sends
+// or delivers that others did not get from the first attempt.
 func alone(c *carrier, self Rank, came []posted, sent [][]posted, fits func(s *StepState, i int) bool) error {
 	var s carried
 	c.Init(&s, self, 0)

@@ -38,7 +38,7 @@ import (
 	"github.com/coppice-go/coppice/topology"
 )
 
-// siblings says with whom a task exchanges in round k: from one, to several.
+// siblings returns the partners of a task in round k: it receives from one, and sends to several.
 func siblings(p int, self Rank, k int) (from Rank, to []Rank) {
 	base := self >> k << k
 	other := base ^ 1<<k
@@ -189,14 +189,15 @@ func scatterAllGather(p int, self, root Rank, _ int) Program {
 	}
 	scattered := len(g.Steps)
 	g.ring(p, self, self, 1)
-	around := slices.DeleteFunc(g.Steps[scattered:], func(st Step) bool { // the root has it all, and who passed segments on has those
+	// The root has it all, and a task that passed segments on has those.
+	around := slices.DeleteFunc(g.Steps[scattered:], func(st Step) bool {
 		return st.Kind == RecvStep && holds(p, self, root, st.Slots[0]) || st.Kind == SendStep && holds(p, st.Peer, root, st.Slots[0])
 	})
 	g.Steps = g.Steps[:scattered+len(around)]
 	return g.delivers()
 }
 
-// holds tells whether a task has a segment after the scatter.
+// holds reports whether a task has a segment after the scatter.
 func holds(p int, r, root Rank, segment int32) bool {
 	if r == root {
 		return true
@@ -270,7 +271,7 @@ func bruckAllToAll(p int, self, _ Rank, _ int) Program {
 // window is how many rounds of a direct exchange are under way at a time.
 const window = 4
 
-// partners lists whom a task meets, round by round.
+// partners lists the tasks that a task meets, round by round.
 func partners(p int, self Rank) (met []Rank) {
 	factor := topology.OneFactor(p)
 	for k := range factor.Rounds() {
@@ -337,7 +338,7 @@ func hubAllToAll(p int, self, _ Rank, _ int) Program {
 	return g.delivers()
 }
 
-// hubAllGather: all blocks to task 0, and all of them from there to everybody.
+// hubAllGather: all blocks to task 0, and all of them from there to all tasks.
 func hubAllGather(p int, self, _ Rank, _ int) Program {
 	n := int32(p)
 	g := Program{Slots: p, In: span(int32(self), 1), Out: span(0, n)}

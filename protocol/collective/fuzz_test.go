@@ -43,7 +43,7 @@ func useTable(t *testing.T, table Table) {
 	}
 }
 
-// readBlocks reads so many blocks.
+// readBlocks reads n blocks.
 func readBlocks(t *testing.T, b []byte, n int) {
 	slots := make([]int32, n)
 	for i := range slots {

@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// mixed is an operation on words that is neither commutative nor associative: who
-// combines in another order or association gets something else.
+// mixed is an operation on words that is neither commutative nor associative: combining in another order or association
+// gives another result.
 func mixed(dst, left, right []byte) ([]byte, error) {
 	if len(left) != len(right) {
 		return nil, ErrSize
@@ -22,7 +22,7 @@ func mixed(dst, left, right []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// added is addition, for those that combine in any order.
+// added is addition, for algorithms that combine in any order.
 func added(dst, left, right []byte) ([]byte, error) {
 	if len(dst) != len(left) {
 		dst = make([]byte, len(left))

@@ -41,31 +41,31 @@ const (
 	RecvStep                      // receive into the slots
 	FoldStep                      // combine slots with others
 	DeliverStep                   // the result is there
-	UnreachedStep                 // there will be none: more have died than the schedule outlives
+	UnreachedStep                 // there will be none: more tasks have died than the schedule survives
 )
 
 // Step is one step of a task. A slot holds a piece of data; see Program.
 type Step struct {
 	Slots  []int32 // Send: what goes; Recv: where it goes; Fold: one operand, replaced by the result
 	With   []int32 // Fold: the other operand
-	Peer   Rank    // Send: to whom; Recv: from whom
+	Peer   Rank    // Send: the receiver; Recv: the sender
 	Lane   uint16  // Send, Recv: tells the messages from one task to another apart
 	Kind   StepKind
 	Before bool // Fold: the other operand is the left one
 	Keep   bool // Fold: the other operand is needed again
 
-	// In schedules that outlive deaths; see corrected.go.
+	// In schedules that survive deaths; see corrected.go.
 	May   bool // Recv: if it cannot be, since its peers are dead, its slots stay absent
 	Or    bool // Recv: the next step is an alternative to this one
 	Whole bool // left out once the task's part is void; Recv: if it cannot be, that is what the part becomes
 	Void  bool // left out unless it is void; Recv: its peer's part is
-	Any   bool // Recv: from whoever sends it, at any time: all steps before are left out then
-	Fix   bool // Send: a correction, left out if the peer is who sent what Any received
+	Any   bool // Recv: from any task, at any time: all steps before are left out then
+	Fix   bool // Send: a correction, left out if the peer sent what Any received
 
 	free  int32 // Recv: the step from which on nothing before it needs its slots
 	lasts bool  // Send: nothing takes the place of what goes
 	goes  bool  // Fold: what it makes is sent, and no part of the result
-	to    Rank  // to whom first
+	to    Rank  // the first receiver
 }
 
 // Program is what one task does in an operation: steps in order, each of which
@@ -99,18 +99,16 @@ type Program struct {
 //
 // Fold is answered as Work, Deliver as Deliver; both carry the number of the step.
 //
-// None survives a failure, but for those of corrected.go: a task that dies before its
-// last send may make others wait, and none of them delivers a wrong result.
+// None survives a failure, except those of corrected.go: a task that dies before its last send may make others wait, and
+// none of them delivers a wrong result.
 type Schedule struct {
 	P       int
 	Program func(self Rank) Program
-	// Unasked: tasks that only pass on what they receive do so before their user
-	// has come to the operation.
+	// Unasked: tasks that only pass on what they receive act before their user has come to the operation.
 	Unasked bool
 }
 
-// StepMessage is what tasks send each other: the lane. Step is the number of the
-// step at the sender, of no meaning to others.
+// StepMessage is a message between tasks: the lane. Step is the number of the step at the sender, of no meaning to others.
 type StepMessage struct {
 	Lane uint16
 	Step int32
@@ -120,15 +118,15 @@ type StepMessage struct {
 type StepState struct {
 	steps []Step
 	came  []uint64 // bit i: what step i receives is here
-	lost  []uint64 // bit i: it will not come, since its peer is dead; nil: nobody is
+	lost  []uint64 // bit i: it will not come, since its peer is dead; nil: no peer is
 
 	// Patient: the task leaves out no step because the result has come. Where tasks
 	// are run again, those of others need what it sends.
 	Patient bool
 
 	at      int32 // the present step
-	any     int32 // the step that receives from anybody; 0: none does
-	from    Rank  // from whom it did
+	any     int32 // the step that receives from any task; 0: none does
+	from    Rank  // the task from which it did
 	begun   bool
 	working bool
 	void    bool // the task's part in a whole
@@ -137,7 +135,7 @@ type StepState struct {
 // Init implements protocol.Protocol.
 func (c *Schedule) Init(s *StepState, self Rank, _ uint64) { s.Reset(c.Program(self).Steps) }
 
-// Reset makes it the initial state of a task with these steps.
+// Reset makes s the initial state of a task with these steps.
 func (s *StepState) Reset(steps []Step) {
 	came := s.came[:0]
 	for range (len(steps) + 63) / 64 {
@@ -151,8 +149,8 @@ func (s *StepState) Reset(steps []Step) {
 	}
 }
 
-// Notify implements protocol.Protocol: Begin, WorkDone after a Fold, and Death, which
-// matters to schedules that outlive it.
+// Notify implements protocol.Protocol: Begin, WorkDone after a Fold, and Death, which matters to schedules that survive
+// it.
 func (c *Schedule) Notify(s *StepState, _ Time, n protocol.Notice) {
 	switch n.Kind {
 	case protocol.Begin:
@@ -167,7 +165,7 @@ func (c *Schedule) Notify(s *StepState, _ Time, n protocol.Notice) {
 	}
 }
 
-// Receive implements protocol.Protocol. What no step waits for is ignored.
+// Receive implements protocol.Protocol. It ignores what no step waits for.
 func (c *Schedule) Receive(s *StepState, _ Time, from Rank, m StepMessage) {
 	if i := s.Match(from, m.Lane); i >= 0 {
 		s.came[i/64] |= 1 << (i % 64)
@@ -177,7 +175,7 @@ func (c *Schedule) Receive(s *StepState, _ Time, from Rank, m StepMessage) {
 	}
 }
 
-// Match is the number of the step that waits for a message; −1: none does.
+// Match returns the number of the step that waits for a message; −1: none does.
 func (s *StepState) Match(from Rank, lane uint16) int {
 	for i := int(s.at); i < len(s.steps); i++ {
 		if st := &s.steps[i]; st.Kind == RecvStep && (st.Peer == from || st.Any) && st.Lane == lane && !s.has(i) && !s.chosen(i) {
@@ -236,14 +234,13 @@ func (c *Schedule) Next(s *StepState, _ Time) protocol.Action[StepMessage] {
 	return protocol.Action[StepMessage]{Kind: protocol.Done}
 }
 
-// acts tells whether a task takes part: its user has come, or is not needed.
+// acts reports whether a task takes part: its user has come, or is not needed.
 func (c *Schedule) acts(s *StepState) bool {
 	return s.begun || c.Unasked && s.steps[0].Kind == RecvStep
 }
 
-// Awaits lists the task whose message this one needs before it does anything
-// more; none if it waits for nobody. As with Barrier.Awaits, who follows the
-// lists comes to those that are dead or must begin and have not.
+// Awaits lists the task whose message this one needs before it does anything more; none if it waits for no task. As with
+// Barrier.Awaits, a caller that follows the lists comes to tasks that are dead or must begin and have not.
 func (c *Schedule) Awaits(s *StepState) []Rank {
 	if int(s.at) == len(s.steps) || !c.acts(s) || s.working {
 		return nil

@@ -25,14 +25,13 @@ type Store struct {
 	rooms   [][]byte // blocks: where to receive them, in the order of Out
 	own     []byte   // vector: the task's value
 	value   []byte   // vector: memory for the result
-	given   bool     // by the task
-	written bool     // there is something in it
+	given   bool     // value was given by the task
+	written bool     // value holds something
 	size    int      // of the vector; −1: not known yet
 	memory  Memory
 }
 
-// Memory is where what is combined to be sent may go, so that it stays as it is: it is
-// written once.
+// Memory is where combined values that are to be sent may go, so that they stay as they are: it is written once.
 type Memory interface {
 	// Lasting returns memory for n bytes that are sent to a rank; nil: any will do.
 	Lasting(to Rank, n int) []byte
@@ -54,13 +53,13 @@ type Kind struct {
 	New func(n int) []byte
 }
 
-// ErrSize: what came has not the size that it must have.
+// ErrSize is returned when what came does not have the size that it must have.
 var ErrSize = errors.New("values differ in size")
 
 // absent is the length that stands for a block that there is not.
 const absent = ^uint64(0)
 
-// Reset makes it the store of a program, without data.
+// Reset makes s the store of a program, without data.
 func (s *Store) Reset(g *Program, kind Kind) {
 	slots, lent, loans := zeros(s.slots, g.Slots), zeros(s.lent, g.Slots), zeros(s.loans, g.Slots)
 	kind.Elem = max(kind.Elem, 1)
@@ -91,8 +90,7 @@ func (s *Store) Lend(st *Step, loan int32) {
 	}
 }
 
-// Refers tells whether others may still read memory on loan: it was sent on; and
-// whether the result is in it.
+// Refers reports whether others may still read memory on loan, because it was sent on, and whether the result is in it.
 func (s *Store) Refers(loan int32) (sent, result bool) {
 	sent = slices.Contains(s.sent, loan)
 	for at, l := range s.loans {
@@ -104,10 +102,10 @@ func (s *Store) Refers(loan int32) (sent, result bool) {
 	return sent, result
 }
 
-// Passing tells whether nothing that a Recv brings stays in the result as it is.
+// Passing reports whether nothing that a Recv brings stays in the result as it is.
 func (s *Store) Passing(st *Step) bool { return !slices.ContainsFunc(st.Slots, s.out) }
 
-// out tells whether a slot is one of the result.
+// out reports whether a slot is one of the result.
 func (s *Store) out(slot int32) bool {
 	if s.program.Segments > 0 {
 		return s.program.Out != nil && s.result(slot)
@@ -115,7 +113,7 @@ func (s *Store) out(slot int32) bool {
 	return slices.Contains(s.program.Out, slot)
 }
 
-// SetVector gives the task's own value of a vector, which is not written.
+// SetVector sets the task's own value of a vector, which is not written.
 func (s *Store) SetVector(v []byte) {
 	s.own, s.size = v, len(v)
 	for _, version := range s.program.In {
@@ -127,7 +125,7 @@ func (s *Store) SetVector(v []byte) {
 	}
 }
 
-// SetSize says how long the vector is, to a task that has no value.
+// SetSize sets the length of the vector, for a task that has no value.
 func (s *Store) SetSize(n int) { s.size = n }
 
 // Size is the length of the vector; −1: not known yet.
@@ -160,8 +158,8 @@ func (s *Store) SetBlocks(blocks ...[]byte) error {
 // enough.
 func (s *Store) SetRooms(rooms [][]byte) { s.rooms = rooms }
 
-// Vector is the result of an operation on vectors; lent tells whether its memory
-// must not be written: it is the input's, or may still be on its way to others.
+// Vector returns the result of an operation on vectors; lent reports whether its memory must not be written: it is the
+// input's, or may still be on its way to others.
 func (s *Store) Vector() (v []byte, lent bool) {
 	switch {
 	case s.program.Segments == 1:
@@ -197,7 +195,7 @@ func (s *Store) bounds(slots []int32) (lo, hi int) {
 	return lo, hi
 }
 
-// result tells whether a slot is one of the result, version 0.
+// result reports whether a slot is one of the result, version 0.
 func (s *Store) result(slot int32) bool { return int(slot) < s.program.Segments }
 
 // Bundle is how many bytes a Send copies together; 0: none.
@@ -247,10 +245,9 @@ func (s *Store) run(slots []int32) []byte {
 	return s.own[lo:hi:hi]
 }
 
-// Final tells whether what a Send carries will never be overwritten, as long as nobody
-// uses the memory of received values again. It is if it is replaced, in memory for the
-// result, by what comes in its place; and a task without a result may use the memory
-// that it gave for something else.
+// Final reports whether what a Send carries will never be overwritten, as long as no caller reuses the memory of received
+// values. It is overwritten if what comes in its place replaces it, in memory for the result; and a task without a result
+// may use the memory that it gave for something else.
 func (s *Store) Final(st *Step) bool {
 	g := s.program
 	return g.Segments == 0 || g.lastFold == 0 || !s.written && s.value == nil || st.lasts && (g.Out != nil || !s.given)
@@ -260,8 +257,7 @@ func (s *Store) Final(st *Step) bool {
 // 0: in none. What is in one of −1 was not received, and will never be overwritten.
 func (s *Store) Loan(st *Step) int32 { return s.loans[st.Slots[0]] }
 
-// Owns tells whether what a Send carries is the task's own input, where it gave it:
-// that is never written.
+// Owns reports whether what a Send carries is the task's own input, where it gave it: that is never written.
 func (s *Store) Owns(st *Step, value []byte) bool {
 	switch {
 	case len(value) == 0:
@@ -276,8 +272,8 @@ func (s *Store) Owns(st *Step, value []byte) bool {
 	return lo < len(s.own) && &value[0] == &s.own[lo]
 }
 
-// Consumes tells whether a task that receives step i now combines what it brings at
-// once, and has other memory for the result: then it need not be kept.
+// Consumes reports whether a task that receives step i now combines what it brings at once, and has other memory for the
+// result: then it need not be kept.
 func (s *Store) Consumes(i int) bool {
 	g := s.program
 	if g.Segments == 0 || s.kind.Loose || i+1 >= len(g.Steps) {
@@ -295,7 +291,7 @@ func (s *Store) Consumes(i int) bool {
 	return true
 }
 
-// Room returns memory for what a Recv of so many bytes brings; nil: any will do.
+// Room returns memory for the n bytes that a Recv brings; nil: any will do.
 func (s *Store) Room(st *Step, n int) []byte {
 	if s.program.Segments == 0 {
 		if len(st.Slots) == 1 && s.rooms != nil {
@@ -418,7 +414,7 @@ type Operands struct {
 func (s *Store) Operands(st *Step, i int) (f Operands, err error) {
 	at, with := st.Slots[i], st.With[i]
 	left, right := s.slots[at], s.slots[with]
-	if s.program.Segments == 0 && (left == nil || right == nil) { // of the dead there may be nothing
+	if s.program.Segments == 0 && (left == nil || right == nil) { // a dead task may have left nothing
 		if left == nil {
 			s.slots[at], s.lent[at], s.loans[at] = right, s.lent[with], s.loans[with]
 		}
@@ -499,9 +495,8 @@ func (s *Store) target(st *Step, at, with int32) (b []byte, loan int32) {
 	return nil, 0
 }
 
-// roomFor tells whether the memory for the result, which is in one segment, can take
-// that of a fold. What is in it must not be sent and then replaced: it may not have
-// left.
+// roomFor reports whether the memory for the result, which is in one segment, can take that of a fold. What is in it must
+// not be sent and then replaced: it may not have left.
 func (s *Store) roomFor(st *Step) bool {
 	return !s.kind.Loose && !s.written && s.value != nil && cap(s.value) >= s.size &&
 		(!s.program.exposed || st == &s.program.Steps[s.program.lastFold])

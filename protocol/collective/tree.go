@@ -6,9 +6,8 @@
 // P−1 messages, ⌈log₂ P⌉ steps; blocks (gather, scatter) cross up to ⌈log₂ P⌉
 // links. Down is up, backwards.
 //
-// Star: all send to the root, or the root to all. P−1 messages, of which the root
-// handles all; data crosses one link. Where few processors serve many tasks it
-// is the faster one for small P: nobody but the root is woken to pass things on.
+// Star: all send to the root, or the root to all. P−1 messages, of which the root handles all; data crosses one link.
+// Where few processors serve many tasks it is the faster one for small P: only the root is woken to pass things on.
 //
 // Reductions combine in the blocks' order: 0 with 1, 2 with 3, then the pairs,
 // and so on. This is the canonical association: every algorithm for reductions
@@ -220,8 +219,8 @@ func join(have []partial, came partial, p int, fold func(left, right *partial)) 
 	return have
 }
 
-// neighbours tells whether the canonical association combines two blocks: the second is
-// the next one of the same size, or what there is of it.
+// neighbours reports whether the canonical association combines two blocks: the second is the next one of the same size,
+// or what there is of it.
 func neighbours(a, b partial, p int) bool {
 	return b.lo == a.lo+a.n && a.lo%(2*a.n) == 0 && a.n&(a.n-1) == 0 && b.n == min(a.n, int32(p)-b.lo)
 }
@@ -232,7 +231,7 @@ func (g Program) delivers() Program {
 	return g.finished()
 }
 
-// finished tells the steps of a program what they must know of each other.
+// finished sets in each step of a program what it must know of the others.
 func (g Program) finished() Program {
 	sent := false
 	needed := make([]int32, g.Slots) // up to this step
@@ -259,7 +258,7 @@ func (g Program) finished() Program {
 	return g
 }
 
-// lookAhead tells sends and folds what becomes of their slots.
+// lookAhead sets in sends and folds what becomes of their slots.
 func (g *Program) lookAhead() {
 	replaced := make([]bool, g.Slots) // later
 	bundled := make([]bool, g.Slots)  // sent with others, before it is replaced

@@ -2,8 +2,8 @@ package credit
 
 import "testing"
 
-// Who asks for the value of an operation is given it by one that may be far ahead, and that does not leave it behind from
-// then on: it waits, for more than the operation that was asked for.
+// A task that asks for the value of an operation may get it from a task that is far ahead. The giver does not leave it
+// behind from then on: it waits, for more than the operation that was asked for.
 func TestOneThatWasAskedToWaitIsToldAgainAndAgain(t *testing.T) {
 	for operations := uint64(1); operations <= 16; operations *= 2 {
 		var asks, gives Account
@@ -31,8 +31,8 @@ func TestOneThatWasAskedToWaitIsToldAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A task that is run again may have sent something before its receiver knew of that: it waits for more than the receiver
-// has heard of it.
+// A task that is run again may have sent something before its receiver knew of the restart: it waits for more than the
+// receiver has heard from it.
 func TestOneThatIsRunAgainIsToldAgainAndAgain(t *testing.T) {
 	for operations := uint64(1); operations <= 16; operations *= 2 {
 		var receives, runs Account

@@ -12,9 +12,9 @@ import (
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
-// The tests take every schedule of a few operations. Values go down a tree from the root, or all send
-// to the root. A task's process passes values on before the task has come to the operation.
-// Tasks give operations up, return early, die, and are run again; others learn of that at any time.
+// The tests take every schedule of a few operations. Values go down a tree from the root, or all tasks send to the root.
+// A task's process forwards values before the task has reached the operation. Tasks abandon operations, return early,
+// crash, and are run again; other tasks learn of that at any time.
 
 // scene is what happens, as far as it does not depend on the schedule.
 type scene struct {
@@ -24,19 +24,19 @@ type scene struct {
 	limits     Limits
 	bytes      int // of a message
 	tree       func(seq uint64) tree
-	gathers    func(seq uint64) bool // all send to the root; nil: never
-	replays    bool                  // the tasks of the dead are run again
-	overtakes  bool                  // what is told overtakes all that waits
+	gathers    func(seq uint64) bool // all tasks send to the root; nil: never
+	replays    bool                  // tasks of crashed processes are run again
+	overtakes  bool                  // reports overtake all other messages that wait
 	deaths     int
-	mortal     set // who may die; 0: anybody
-	leaves     int // operations that are given up
+	mortal     set // which may crash; 0: any
+	leaves     int // operations that tasks abandon
 	returns    int // tasks that return early
-	backs      int // views that have tasks run again where they have been
-	back       set // which; 0: any
+	backs      int // views that run tasks again in the process where they were
+	back       set // which tasks; 0: any
 	large      bool
 }
 
-// tree is who sends to whom, by rank; the root has parent −1.
+// tree is, by rank, the rank that sends to it; the root has parent −1.
 type tree [ranksMax]int
 
 func (t tree) root() int { return slices.Index(t[:], -1) }
@@ -51,13 +51,13 @@ func (t tree) above(a, b int) bool {
 	return false
 }
 
-// message is one on a link.
+// message is a message on a link.
 type message struct {
 	told  bool
-	again bool   // the attempt is run where one before was, which may have dropped what was sent to this one
+	again bool   // the attempt runs where another one was, which may have dropped what was sent to this one
 	seq   uint64 // of the operation, or how many are completed
 	loose bool
-	lent  bool // the value is in memory that is used again
+	lent  bool // the value is in memory that will be reused
 }
 
 const (
@@ -79,7 +79,7 @@ type op uint64
 
 func (o op) Sequence() uint64 { return uint64(o) }
 
-// attempt is one of a task, in a process of its own.
+// attempt is one attempt of a task, in a process of its own.
 type attempt struct {
 	account  Account
 	number   int
@@ -88,21 +88,21 @@ type attempt struct {
 	returned bool
 	dead     bool
 	knows    [ranksMax]uint8          // by rank: the attempt
-	gone     set                      // ranks that are known to be dead, or to have returned
-	got      [operationsMax + 1]uint8 // by operation: from whom something came
+	gone     set                      // ranks that are known to have crashed or returned
+	got      [operationsMax + 1]uint8 // by operation: the ranks from which something came
 	failed   set                      // operations
-	lent     set                      // operations whose value was passed on, in memory that is used again
+	lent     set                      // operations whose value was forwarded from memory that will be reused
 	log      [ranksMax]set            // by rank: operations in which it was sent something
-	again    [ranksMax]Anew[op]       // by rank: what is still to be sent again
-	news     [ranksMax]message        // by rank: what an attempt that is news to come has told, in the same process
-	free     [ranksMax]uint8          // by rank: bytes that went without a grant since it told how far it is
+	again    [ranksMax]Anew[op]       // by rank: what is still to be sent to it again
+	news     [ranksMax]message        // by rank: a report of a later attempt in the same process, of which no view is known yet
+	free     [ranksMax]uint8          // by rank: bytes that went without a grant since its last report
 }
 
 func (s *scene) attempt(number int) *attempt {
 	return &attempt{account: Account{Limits: s.limits, ranks: make([]rank, s.ranks)}, number: number}
 }
 
-// link is the messages from an attempt of a rank to the present one of another.
+// link is the messages from an attempt of one rank to the present attempt of another.
 type link struct {
 	from, to    int
 	fromAttempt int
@@ -194,7 +194,7 @@ func (w *world) all(seq uint64) bool { return w.gathers != nil && w.gathers(seq)
 func (w *world) put(from, to int, m message) {
 	t := w.tasks[from]
 	if o := w.tasks[to]; o.dead || w.process[to][o.number] != w.process[to][t.knows[to]] {
-		return // nobody gets it
+		return // no process receives it
 	}
 	key := link{from: from, to: to, fromAttempt: t.number}
 	compare := func(a, b link) int {
@@ -247,7 +247,7 @@ func (w *world) send(from, to int, m message) {
 	w.bounded(from, to)
 }
 
-// bounded checks how much of what a rank has sent to another waits there or is on its way.
+// bounded checks how much of what one rank has sent to another waits there or is on its way.
 func (w *world) bounded(from, to int) {
 	r := w.tasks[to]
 	if r.dead || r.returned {
@@ -274,12 +274,12 @@ func (w *world) bounded(from, to int) {
 	}
 }
 
-// old reports whether a link is from an attempt that is over.
+// old reports whether a link comes from an attempt that is over.
 func (w *world) old(l link) bool {
 	return l.fromAttempt != w.tasks[l.from].number || w.tasks[l.from].dead
 }
 
-// repeat sends a rank again what it was sent, as far as it has come.
+// repeat sends a rank again what was sent to it before, as far as credit allows.
 func (w *world) repeat(from, to int) {
 	t := w.tasks[from]
 	for o, ok := t.again[to].Next(&t.account, to); ok; o, ok = t.again[to].Next(&t.account, to) {
@@ -299,10 +299,10 @@ func (w *world) complete(rank int) bool {
 	return root || t.got[t.seq] != 0
 }
 
-// fails reports whether what a task needs in its operation will not come.
+// fails reports whether something that a task needs in its operation will not come.
 func (w *world) fails(rank int) bool {
 	t := w.tasks[rank]
-	needs := func(r int) bool { // its task takes part no more, and nothing of it is on its way
+	needs := func(r int) bool { // its task takes part no more, and nothing from it is on its way
 		if !t.gone.has(uint64(r)) {
 			return false
 		}
@@ -313,7 +313,7 @@ func (w *world) fails(rank int) bool {
 		above := !w.all(t.seq) && tree.above(r, rank)
 		switch {
 		case r == rank:
-		case above && o.failed.has(t.seq): // it passes nothing on
+		case above && o.failed.has(t.seq): // it forwards nothing
 			return true
 		case !needs(r):
 		case w.all(t.seq) && t.got[t.seq]&(1<<r) == 0, above && (o.dead || r == tree.root() && o.seq < t.seq):
@@ -342,8 +342,8 @@ func (w *world) leaveLoose(rank int) {
 	w.leave(rank)
 }
 
-// enter has a task come to its next operation. Memory of what it passed on is used again first. Who has
-// the value from an earlier attempt does not look at another copy of it.
+// enter moves a task into its next operation. First it reuses memory of values that the task forwarded. A task that has
+// the value from an earlier attempt ignores other copies of it.
 func (w *world) enter(rank int) {
 	t := w.tasks[rank]
 	for t.lent != 0 && t.account.Passed(t.lent.first()) {
@@ -384,7 +384,7 @@ func (w *world) deliver(i int) {
 	knows := int(t.knows[l.from])
 	known := w.process[l.from][knows] == w.process[l.from][l.fromAttempt]
 	switch {
-	case l.fromAttempt < knows && !known: // nothing comes from one that a view has removed
+	case l.fromAttempt < knows && !known: // a view has removed that process
 	case m.again && l.fromAttempt == knows:
 		w.restart(l.to, l.from, true)
 	case m.again: // the view will say so
@@ -392,7 +392,7 @@ func (w *world) deliver(i int) {
 		w.credited(l.to, l.from, m)
 	case m.told && known && l.fromAttempt > knows:
 		t.news[l.from] = m
-	case m.told: // of an attempt that is over, or is another process's
+	case m.told: // of an attempt that is over, or of another process
 	default:
 		w.arrive(l.from, l.to, m, known)
 	}
@@ -423,7 +423,7 @@ func (w *world) arrive(from, rank int, m message, known bool) {
 	}
 }
 
-// learn has a task learn what became of another.
+// learn lets a task learn what happened to another.
 func (w *world) learn(rank, of int) {
 	t, o := w.tasks[rank], w.tasks[of]
 	switch {
@@ -444,7 +444,7 @@ func (w *world) learn(rank, of int) {
 	}
 }
 
-// restart has a task begin anew with one that is run again, or send it once more what it was sent.
+// restart restarts a task's link to one that is run again, or resends everything to it.
 func (w *world) restart(rank, of int, again bool) {
 	t := w.tasks[rank]
 	t.free[of] = 0
@@ -452,7 +452,7 @@ func (w *world) restart(rank, of int, again bool) {
 		w.tell(rank, of)
 	}
 	t.again[of] = Anew[op]{}
-	for seq := w.operations; seq > 0; seq-- { // a log in another order than that of operations
+	for seq := w.operations; seq > 0; seq-- { // a log whose order is not that of operations
 		if t.log[of].has(seq) {
 			t.again[of].Add(op(seq))
 		}
@@ -471,20 +471,20 @@ func (w *world) die(rank int) {
 	w.begin(rank)
 }
 
-// give has the next view give a task to a process.
+// give assigns a task to a process in the next view.
 func (w *world) give(rank int, process uint8) {
 	w.latest[rank]++
 	w.process[rank][w.latest[rank]] = process
 }
 
-// begin has a task run again.
+// begin runs a task again.
 func (w *world) begin(rank int) {
 	w.tasks[rank] = w.attempt(int(w.latest[rank]))
 	w.tasks[rank].knows = w.latest
 }
 
-// open has a process open the view that gives a task back to it, which it still runs. Who has opened that
-// view before has sent the task what it was sent before, which is dropped here.
+// open lets a process open the view that gives back to it a task that it still runs. Tasks that opened that view earlier
+// have already resent their messages to the task, and they are dropped here.
 func (w *world) open(rank int) {
 	w.begin(rank)
 	for r := range w.ranks {
@@ -494,8 +494,7 @@ func (w *world) open(rank int) {
 	}
 }
 
-// saved reports whether all tasks have completed all operations, in one view: only then tasks move while
-// their processes live.
+// saved reports whether all tasks have completed all operations, in one view: only then do tasks of live processes move.
 func (w *world) saved() bool {
 	for rank, t := range w.tasks {
 		if t.seq < w.operations || t.inside || t.number < int(w.latest[rank]) || t.knows != w.latest {
@@ -505,7 +504,7 @@ func (w *world) saved() bool {
 	return true
 }
 
-// giveBack lists which tasks views may take from their processes, and give back to them before they know.
+// giveBack lists which tasks views may take from their processes and give back before the processes know.
 func (w *world) giveBack() (all []func(*world)) {
 	for tasks := set(1); tasks < 1<<w.ranks; tasks++ {
 		if w.back != 0 && tasks&^w.back != 0 {
@@ -523,8 +522,8 @@ func (w *world) giveBack() (all []func(*world)) {
 	return all
 }
 
-// news reports whether there is something about another task that a task may learn now. Of a death it
-// does after all that the dead sent.
+// news reports whether a task may now learn something about another one. It learns of a crash only after all that the
+// crashed process sent.
 func (w *world) news(rank, of int) bool {
 	t, o := w.tasks[rank], w.tasks[of]
 	gone := t.gone.has(uint64(of))
@@ -563,7 +562,7 @@ func (w *world) steps() (all []func(*world)) {
 	if w.backs > 0 && w.saved() {
 		all = append(all, w.giveBack()...)
 	}
-	if w.deaths+w.leaves+w.returns+w.backs > 0 { // nobody may count on what goes wrong
+	if w.deaths+w.leaves+w.returns+w.backs > 0 { // no task may rely on a fault to happen
 		all = append(all, func(w *world) { w.deaths, w.leaves, w.returns, w.backs = 0, 0, 0, 0 })
 	}
 	return all
@@ -613,7 +612,7 @@ func (w *world) ended() string {
 	return ""
 }
 
-// chain is the tree in which each rank sends to the next.
+// chain is the tree in which each rank sends to the next one.
 func chain(n, root int) (t tree) {
 	for r := range t {
 		t[r] = (r + n - 1) % n
@@ -628,7 +627,7 @@ func scenes() []*scene {
 	turns := func(n int) func(uint64) tree { return func(seq uint64) tree { return chain(n, int(seq)%n) } }
 	parity := func(n uint64) func(uint64) bool { return func(seq uint64) bool { return seq%2 == n } }
 	always := func(uint64) bool { return true }
-	// Tasks 0 and 1 pass on to each other what roots send that are far ahead of both.
+	// Tasks 0 and 1 forward to each other values of roots that are far ahead of both.
 	crossed := func(seq uint64) tree {
 		return []tree{{2, 2, -1, 2}, {2, 0, -1, 2}, {1, 3, 3, -1}, {2, 2, -1, 2}}[seq-1]
 	}
@@ -664,8 +663,8 @@ var every = explore.World[*world, [sha256.Size]byte]{
 	Text: func(w *world) string { return w.String() },
 }
 
-// TestEverySchedule checks that no task waits for ever, that what waits at a task is bounded, and that
-// no memory is used again that is still to be sent.
+// TestEverySchedule checks that no task waits forever, that what waits at a task is bounded, and that no memory is
+// reused whose content is still to be sent.
 func TestEverySchedule(t *testing.T) {
 	for _, s := range scenes() {
 		t.Run(s.name, func(t *testing.T) {

@@ -2,7 +2,7 @@ package credit
 
 import "github.com/coppice-go/coppice/protocol"
 
-// Tape is an Account whose calls are noted, those of Fit, Returned and Died only if they change it.
+// Tape is an Account that notes its calls; it notes those of Fit, Returned and Died only if they change the account.
 type Tape struct {
 	Account
 	Note protocol.Note
@@ -49,7 +49,7 @@ func (t *Tape) Completed()         { protocol.Do0(t.Note, "Completed", t.Account
 func (t *Tape) Skip(seq uint64)    { protocol.Do1(t.Note, "Skip", t.Account.Skip, seq) }
 func (t *Tape) Leave() (tell bool) { return protocol.Get0(t.Note, "Leave", t.Account.Leave) }
 
-// Tell is noted if somebody is to be told: the caller asks until nobody is.
+// Tell is noted only if it returns a rank: the caller repeats it until it returns none.
 func (t *Tape) Tell() (to int, ok bool) {
 	to, ok = t.Account.Tell()
 	if t.Note != nil && ok {

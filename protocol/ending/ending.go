@@ -12,14 +12,16 @@
 // for. But if a process has returned in a view that no process has reported, tasks may have moved
 // there, and the job waits for that view.
 //
-// A coordinator that is part of a process (Inside) may die while it tells the others that the job is over, and some of them leave at once. So
-// it tells them in three steps (Step): first that the job is over, which each process acknowledges; when all
-// live processes know that, it tells them so, which each acknowledges; then it tells them that they may leave. A process keeps what it was told (Process),
-// and tells the successor of this coordinator (Learn).
+// A coordinator that is part of a process (Inside) may die while it tells the others that the job is over, and some of
+// them leave at once. So it proceeds in three steps (Step). First it tells all processes that the job is over, which each
+// acknowledges. When all live processes know that, it tells them that all know, which each acknowledges. Then it tells
+// them that they may leave. A process keeps what it has heard (Process), and reports it to the successor of this
+// coordinator (Learn).
 //
-// A process that has lost its quorum ends successfully if it knows that all know: the others have left, or end successfully, too. If it knows
-// only that the job is over, no process has left, and the processes that continue without it may not know. They run its tasks again, and
-// their operations may end in another way. Then it must not report success.
+// A process that has lost its quorum ends successfully if it knows that all know: the others have left, or end
+// successfully, too. If it knows only that the job is over, no process has left, and the processes that continue without
+// it may not know. They run its tasks again, and their operations may end in another way. Then it must not report
+// success.
 package ending
 
 import (
@@ -46,8 +48,8 @@ type Job struct {
 	lives   []life           // lives of which something is known, in the order of ids
 	latest  uint64           // latest view in which any has returned
 	over    uint64           // view in which this coordinator or another has found the job to be over; 0: none has
-	reports bool             // no process runs tasks of the dead
-	inside  protocol.Time    // above 0: the coordinator is part of a process, and waits that long for processes that do not confirm what they know
+	reports bool             // no process runs tasks of dead processes
+	inside  protocol.Time    // above 0: the coordinator is part of a process, and waits that long for confirmations
 	until   protocol.Time    // when it has waited long enough; 0: it does not wait yet
 }
 
@@ -69,7 +71,7 @@ func New(first *membership.View) *Job {
 	return j
 }
 
-// Reset makes it what New returns, in the memory that it has.
+// Reset makes j what New returns, in the memory that it has.
 func (j *Job) Reset(first *membership.View) { *j = Job{view: first, lives: j.lives[:0]} }
 
 // find returns the index of a life, and whether anything is known of it.
@@ -109,8 +111,8 @@ func (j *Job) note(m membership.Member) *life {
 // process has to return, once.
 func (j *Job) Report() { j.reports = true }
 
-// Inside says that the coordinator is part of a process, and may die with it. It waits that long for processes that do not confirm what
-// they know.
+// Inside says that the coordinator is part of a process, and may die with it. It waits for patience until processes
+// confirm what they know.
 func (j *Job) Inside(patience protocol.Time) { j.inside = patience }
 
 // Viewed records a view. Processes may report views in any order.
@@ -143,9 +145,9 @@ func (j *Job) Learn(view uint64) { j.over = max(j.over, view) }
 // Knows records that a process knows that the job is over.
 func (j *Job) Knows(m membership.Member) { j.note(m).knows = true }
 
-// Joined records that a process has connected to the coordinator, and may be admitted by a view that is not known yet. If it
-// survived the others, and did not know that the job is over, it would run all tasks again. For the same reason the coordinator
-// tells a process that connects when the job is over so before anything else.
+// Joined records that a process has connected to the coordinator, and may be admitted by a view that is not known yet.
+// If it survived the others, and did not know that the job is over, it would run all tasks again. For the same reason
+// the coordinator first tells a process that connects after the end that the job is over.
 func (j *Job) Joined(m membership.Member) { j.note(m).joined = true }
 
 // Sure records that a process knows that all know it.
@@ -157,7 +159,8 @@ func (j *Job) Sure(m membership.Member) {
 // IsSure reports whether a process has confirmed that it knows that all know.
 func (j *Job) IsSure(m membership.Member) bool { return j.known(m).sure }
 
-// Living lists the processes that must know that the job is over: live processes that are in the latest view, or have joined and were not removed.
+// Living lists the processes that must know that the job is over: live processes that are in the latest view, or have
+// joined and were not removed.
 func (j *Job) Living(yield func(membership.Member) bool) {
 	for _, m := range j.view.Members {
 		if !j.known(m).dead && !yield(m) {
@@ -174,8 +177,8 @@ func (j *Job) Living(yield func(membership.Member) bool) {
 // Aware reports whether a process has confirmed that it knows.
 func (j *Job) Aware(m membership.Member) bool { return j.known(m).knows }
 
-// Known reports whether all of these know. A member of the latest view that has died without knowing is one of them: it may have
-// continued, in a view without the coordinator's process, and ended in another way. The next view tells.
+// Known reports whether all of these know. A member of the latest view that has died without knowing is one of them: it
+// may have continued, in a view without the coordinator's process, and ended in another way. The next view shows it.
 func (j *Job) Known() bool {
 	for _, m := range j.view.Members {
 		if l := j.known(m); l.dead && !l.knows {
@@ -240,15 +243,15 @@ func (j *Job) await(now protocol.Time, s Step) Step {
 // Until is when Step may decide otherwise though nothing has come; 0: never.
 func (j *Job) Until() protocol.Time { return j.until }
 
-// Process is what a process knows of the end. It reports that to the coordinator that told it, and to every
+// Process is what a process knows of the end. It reports that to the coordinator from which it learned it, and to every
 // successor of that coordinator.
 type Process struct {
 	over uint64
 	sure bool
 }
 
-// Hear records that a coordinator has found the job to be over in a view, and whether all know. Coordinators that do not know of
-// each other may have found it in two views: the later counts.
+// Hear records that a coordinator has found the job to be over in a view, and whether all know. Coordinators that do not
+// know of each other may have found it in two views: the later counts.
 func (p *Process) Hear(view uint64, known bool) {
 	p.over, p.sure = max(p.over, view), p.sure || known
 }
@@ -256,8 +259,8 @@ func (p *Process) Hear(view uint64, known bool) {
 // Over returns the view in which the job was over, as far as the process knows; 0: it was not.
 func (p *Process) Over() uint64 { return p.over }
 
-// Sure returns that view if the process knows that all know, otherwise 0. If it is not 0 and the process has lost its quorum or its coordinator, the process
-// ends successfully in that view.
+// Sure returns that view if the process knows that all know, otherwise 0. If it is not 0 and the process has lost its
+// quorum or its coordinator, the process ends successfully in that view.
 func (p *Process) Sure() uint64 {
 	if !p.sure {
 		return 0
@@ -292,7 +295,7 @@ func (j *Job) allReturned() bool {
 	return !slices.ContainsFunc(j.view.Members, func(m membership.Member) bool { return !j.done(m, j.view.Number) })
 }
 
-// done reports whether a process has nothing left to do of what a view has given to it.
+// done reports whether a process has done all that a view has given to it.
 func (j *Job) done(m membership.Member, since uint64) bool {
 	l := j.known(m)
 	if j.reports {
@@ -311,7 +314,7 @@ func (j *Job) Clone() *Job {
 	return &c
 }
 
-// Sign adds everything that it knows to a fingerprint.
+// Sign adds everything that j knows to a fingerprint.
 func (j *Job) Sign(add func(uint64)) {
 	add(j.view.Number)
 	add(j.over)

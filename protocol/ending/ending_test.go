@@ -7,8 +7,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// A job is over when all have returned who own tasks in the latest view that is known, since
-// they were given them.
+// A job is over when all processes that own tasks in the latest known view have returned, since they were given these
+// tasks.
 func TestVerdict(t *testing.T) {
 	first := membership.First(3, []protocol.Rank{0, 1, 2})
 	second := first.Without(func(m membership.Member) bool { return m.ID == 1 }, true)
@@ -19,8 +19,8 @@ func TestVerdict(t *testing.T) {
 		what     string
 		in       views // by process: in which it has returned
 		told     views
-		dead     []protocol.Rank // of the first lives
-		reported bool            // nobody adopts
+		dead     []protocol.Rank // of the first incarnations
+		reported bool            // no process adopts
 		want     Verdict
 	}{
 		{what: "at the beginning", in: views{nil, nil, nil}, want: Going},
@@ -83,7 +83,7 @@ func TestAViewThatNobodyHasToldOf(t *testing.T) {
 	}
 }
 
-// If nobody has said who owns what, everybody has to return.
+// If no report says who owns what, every process has to return.
 func TestOwnersThatAreNotKnown(t *testing.T) {
 	j := New(membership.First(2, nil))
 	for r, want := range []Verdict{Going, Over} {
@@ -99,8 +99,8 @@ const patience = 100
 
 func inside(j *Job) { j.Inside(patience) }
 
-// A coordinator that is part of a process tells that the job is over, and lets the others leave when all know that all do; one that is apart
-// lets them leave at once. What it has found stays so in later views.
+// A coordinator that is part of a process tells all processes that the job is over, and lets them leave when all know
+// that all do; one that is apart lets them leave at once. What it has found stays so in later views.
 func TestStep(t *testing.T) {
 	first := membership.First(2, []protocol.Rank{0, 1})
 	second := first.Without(func(m membership.Member) bool { return m.ID == 1 }, true)
@@ -154,7 +154,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// It does not wait for ever for those who do not confirm a step: from the first one on, whichever that is.
+// It does not wait forever for processes that do not confirm a step: from the first one on, whichever that is.
 func TestStepWaits(t *testing.T) {
 	first := membership.First(2, []protocol.Rank{0, 1})
 	for _, knows := range []bool{false, true} {
@@ -176,7 +176,7 @@ func TestStepWaits(t *testing.T) {
 	}
 }
 
-// A process keeps the latest of what it was told, and ends well by itself only if it knows that all know.
+// A process keeps the latest of what it has heard, and ends well by itself only if it knows that all know.
 func TestProcess(t *testing.T) {
 	var p Process
 	if p.Over() != 0 || p.Sure() != 0 {
@@ -191,7 +191,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// Nobody may leave before all who live in the latest view know that the job is over, whoever found it out.
+// No process may leave before all live processes of the latest view know that the job is over, whichever found it out.
 func TestKnown(t *testing.T) {
 	first := membership.First(3, []protocol.Rank{0, 1, 2})
 	j := New(first)

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// TestMistakesAreFound plants mistakes in the machine, which taking every schedule must find.
+// TestMistakesAreFound plants mistakes in the machine; a run of every schedule must find them.
 func TestMistakesAreFound(t *testing.T) {
 	const (
 		test   = "^TestEverySchedule$"

@@ -8,10 +8,9 @@ import (
 	"github.com/coppice-go/coppice/internal/explore"
 )
 
-// The tests take every schedule of a stream of a few messages, in which both ends are run again
-// at any moment. Ends learn of that when their process opens a view, which may be long after
-// the new attempt has begun. What a dead process has sent may still come, until then. When both ends are
-// done with the stream, either may be run again where it was.
+// The tests take every schedule of a stream of a few messages, in which both ends are run again at any moment. Ends learn
+// of that when their process opens a view, which may be long after the new attempt has begun. Until then, messages of a
+// dead process may still come. When both ends are done with the stream, either may be run again where it was.
 
 const (
 	window      = 2
@@ -34,17 +33,17 @@ type world struct {
 	attempts [2]int              // of the sender, and of the receiver
 	latest   [2]int              // the attempt that the latest view has
 	process  [2][attemptsMax]int // of an attempt
-	knows    [2]int              // the attempt of the other that each knows of
+	knows    [2]int              // by end: the attempt of the other end that it knows of
 	left     int                 // deaths that may come
 	backs    int                 // views that may give ends back to their processes
 	apart    bool                // only the sender dies, and only the receiver is given back
-	news     uint64              // what an attempt of the receiver that is news to come has told, in the same process
-	again    [2]int              // the attempt of which the end is to hear that it is run where one before was
+	news     uint64              // a report of a later attempt of the receiver in its process, not yet known to the sender
+	again    [2]int              // the attempt of which the end is to hear that it runs where one before was
 
 	data   [attemptsMax][attemptsMax][]part // by the attempts of sender and receiver
 	credit [attemptsMax][attemptsMax][]uint64
-	here   [messages + 1]bool              // by message: it is all here
-	begun  [messages + 1][attemptsMax]bool // by message and sender: its beginning is
+	here   [messages + 1]bool              // by message: it is complete
+	begun  [messages + 1][attemptsMax]bool // by message and sender: its beginning is here
 	got    []uint64
 }
 
@@ -97,7 +96,7 @@ func (w *world) key() string {
 	return string(b)
 }
 
-// send puts a message on the link; those of odd numbers are large.
+// send puts a message on the link; messages of odd numbers are large.
 func (w *world) send(number uint64) {
 	if w.out.Taken(number) {
 		return
@@ -172,7 +171,7 @@ func (w *world) steps() (all []func(*world)) {
 	return all
 }
 
-// views lists what an end may learn of views, or what they may do to it.
+// views lists what an end may learn of views, or what views may do to it.
 func (w *world) views(end int) (all []func(*world)) {
 	other := 1 - end
 	if w.knows[end] < w.latest[other] {
@@ -209,7 +208,7 @@ func (w *world) views(end int) (all []func(*world)) {
 	return all
 }
 
-// reopen has an end begin anew with the other, or send it once more what it was sent.
+// reopen restarts an end's link to the other, or sends it once more what was sent to it.
 func (w *world) reopen(end int, again bool) {
 	if end == 1 {
 		w.tell()
@@ -219,7 +218,7 @@ func (w *world) reopen(end int, again bool) {
 	w.release()
 }
 
-// give has the next view give an end to a process.
+// give assigns an end to a process in the next view.
 func (w *world) give(end, process int) {
 	w.latest[end]++
 	w.process[end][w.latest[end]] = process
@@ -236,8 +235,7 @@ func (w *world) begin(end int) {
 	w.here, w.begun = [messages + 1]bool{}, [messages + 1][attemptsMax]bool{}
 }
 
-// done reports whether both ends are done with the stream, in one view: only then tasks move while their
-// processes live.
+// done reports whether both ends are done with the stream, in one view: only then do tasks of live processes move.
 func (w *world) done() bool {
 	return w.out.Last() == messages && len(w.got) == messages && w.attempts == w.latest && w.knows == [2]int{w.latest[1], w.latest[0]}
 }
@@ -247,13 +245,13 @@ func (w *world) reaches(end, attempt int) bool {
 	return w.process[end][attempt] == w.process[end][w.attempts[end]]
 }
 
-// credited takes the next message of an attempt of the receiver to one of the sender.
+// credited delivers the next report of an attempt of the receiver to one of the sender.
 func (w *world) credited(from, to int) {
 	link := &w.credit[from][to]
 	number := (*link)[0]
 	*link = (*link)[1:]
 	switch known := w.process[1][from] == w.process[1][w.knows[0]]; {
-	case from == w.knows[0]: // not of an attempt that is over, or is another process's
+	case from == w.knows[0]: // not of an attempt that is over, or of another process
 		w.out.Credited(number, w.attempts[0] > 0)
 		w.release()
 	case from > w.knows[0] && known:
@@ -261,13 +259,13 @@ func (w *world) credited(from, to int) {
 	}
 }
 
-// arrive takes the next part that an attempt of the sender has sent to one of the receiver.
+// arrive delivers the next part that an attempt of the sender has sent to one of the receiver.
 func (w *world) arrive(from, to int) {
 	link := &w.data[from][to]
 	p := (*link)[0]
 	*link = (*link)[1:]
 	switch {
-	case w.process[0][from] < w.process[0][w.knows[1]]: // nothing comes from one that a view has removed
+	case w.process[0][from] < w.process[0][w.knows[1]]: // a view has removed that process
 	case p.rest && w.begun[p.number][from]:
 		w.begun[p.number][from] = false
 		w.complete(p.number)
@@ -285,7 +283,7 @@ func (w *world) complete(number uint64) {
 	}
 }
 
-// wrong says what is wrong with a state.
+// wrong returns what is wrong with a state.
 func (w *world) wrong(end bool) string {
 	for i, number := range w.got {
 		if number != uint64(i+1) {
@@ -294,7 +292,7 @@ func (w *world) wrong(end bool) string {
 	}
 	allowed := uint64(window)
 	if w.attempts[1] > 0 && w.process[1][w.attempts[1]] == w.process[1][w.attempts[1]-1] {
-		allowed *= 2 // what was sent to the attempt before comes, too
+		allowed *= 2 // what was sent to the attempt before arrives, too
 	}
 	switch {
 	case end && len(w.got) != messages:
@@ -315,7 +313,7 @@ func TestEverySchedule(t *testing.T) {
 	every.Every(t, &world{left: deaths})
 }
 
-// TestEveryScheduleAfterTheEnd checks that if an end is run again where it was.
+// TestEveryScheduleAfterTheEnd checks the same if an end is run again where it was.
 func TestEveryScheduleAfterTheEnd(t *testing.T) {
 	every.Every(t, &world{backs: 1})
 	every.Every(t, &world{backs: 1, left: 1, apart: true})

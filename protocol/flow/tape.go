@@ -2,7 +2,7 @@ package flow
 
 import "github.com/coppice-go/coppice/protocol"
 
-// OutTape is an Out whose calls are noted.
+// OutTape is an Out that notes its calls.
 type OutTape struct {
 	Out
 	Note protocol.Note
@@ -26,7 +26,7 @@ func (o *OutTape) Reopen(held int, again bool) {
 	protocol.Do2(o.Note, "Reopen", o.Out.Reopen, held, again)
 }
 
-// InTape is an In whose calls are noted.
+// InTape is an In that notes its calls.
 type InTape struct {
 	In
 	Note protocol.Note

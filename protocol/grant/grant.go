@@ -1,19 +1,19 @@
 // Package grant says when the rest of a large value may come. The runtime and the tests of this package run it.
 //
-// Of a large value the beginning goes at once. The sender keeps the rest until the receiver has answered: it
-// grants the rest when its task asks for the value, or before, as long as there is room for what nobody has
-// asked for; or it refuses the rest, and does without the value. So memory is bounded at both ends, and readers never
-// stop reading. Several attempts of a task may send the same value: each of these copies is answered by
-// itself, and the first that is complete counts. It costs one message for each copy.
+// The beginning of a large value goes at once. The sender keeps the rest until the receiver has answered: it grants the
+// rest when its task asks for the value, or before, as long as there is room for values that no task has asked for; or it
+// refuses the rest, and does without the value. So memory is bounded at both ends, and readers never stop reading.
+// Several attempts of a task may send the same value: each of these copies is answered by itself, and the first that is
+// complete counts. It costs one message for each copy.
 //
 // The caller's duties:
 //
 //  1. Links deliver in order, and an answer goes to the process that the copy comes from.
 //  2. All copies of a value that a task asks for are wanted, those that come later, too.
-//  3. When a copy is complete, the others of the value are dropped, those that come later, too; all are when
-//     nobody will ask for the value.
+//  3. When a copy is complete, the others of the value are dropped, those that come later, too; all copies are dropped
+//     when no task will ask for the value.
 //  4. A copy is freed when its task has it, and when the process that it comes from is dead.
-//  5. Who learns that the receiver is dead forgets its Out.
+//  5. A process that learns that the receiver is dead forgets its Out.
 package grant
 
 import (
@@ -21,7 +21,7 @@ import (
 	"maps"
 )
 
-// Room is what there is for values that nobody has asked for, at one process.
+// Room is the space for values that no task has asked for, at one process.
 type Room struct {
 	Max  int64
 	used int64
@@ -30,11 +30,10 @@ type Room struct {
 // Used is how many bytes of it are in use.
 func (r *Room) Used() int64 { return r.used }
 
-// In is a copy of a value of which at least the beginning has come. The zero In is one whose rest waits for an
-// answer.
+// In is a copy of a value of which at least the beginning has come. The rest of a zero In waits for an answer.
 type In struct {
 	state state
-	early int64 // bytes that it uses of the room for what nobody has asked for
+	early int64 // bytes that it uses of the Room
 }
 
 type state uint8
@@ -50,13 +49,13 @@ const (
 // Answered reports whether the rest is granted or refused, or is here.
 func (in *In) Answered() bool { return in.state != begun }
 
-// Complete reports whether nothing more of it is waited for: it is here, or is done without.
+// Complete reports whether the receiver waits for nothing more of it: it is here, or is done without.
 func (in *In) Complete() bool { return in.state >= complete }
 
 // Void reports whether what comes of it has no place.
 func (in *In) Void() bool { return in.state == void }
 
-// Want says that the task has asked for the value; grant: the sender is to be told.
+// Want notes that the task has asked for the value. grant reports that the sender must get a grant.
 func (in *In) Want() (grant bool) {
 	grant = in.state == begun
 	if grant {
@@ -65,8 +64,8 @@ func (in *In) Want() (grant bool) {
 	return grant
 }
 
-// WantEarly says that nobody has asked for the value, which has so many bytes; grant: there is room for it, and
-// the sender is to be told.
+// WantEarly notes that no task has asked for the value, of size bytes. grant reports that there is room for it, and that
+// the sender must get a grant.
 func (in *In) WantEarly(r *Room, size int64) (grant bool) {
 	if in.state != begun || r.used+size > r.Max {
 		return false
@@ -76,14 +75,14 @@ func (in *In) WantEarly(r *Room, size int64) (grant bool) {
 	return in.Want()
 }
 
-// Came says that all of it is here.
+// Came notes that all of it is here.
 func (in *In) Came() {
 	if in.state != void {
 		in.state = complete
 	}
 }
 
-// Drop does without the value; refuse: the sender is to be told. What of it comes all the same has no place.
+// Drop does without the value. refuse reports that the sender must get a refusal. What still comes of it has no place.
 func (in *In) Drop(r *Room) (refuse bool) {
 	in.Free(r)
 	switch in.state {
@@ -96,13 +95,13 @@ func (in *In) Drop(r *Room) (refuse bool) {
 	return false
 }
 
-// Free says that it is not one that nobody has asked for, or that no more of it will come.
+// Free gives back the room of a copy that a task has asked for, or of which no more will come.
 func (in *In) Free(r *Room) {
 	r.used -= in.early
 	in.early = 0
 }
 
-// Out is the values whose rest waits for an answer of a process.
+// Out holds the values whose rest waits for an answer of a process.
 type Out[V any] struct {
 	last  uint32
 	waits map[uint32]V
@@ -127,7 +126,7 @@ func (o *Out[V]) Answered(number uint32) (v V, ok bool) {
 	return v, ok
 }
 
-// Reset forgets all, in the memory that there is.
+// Reset makes o empty, in the memory that there is.
 func (o *Out[V]) Reset() {
 	clear(o.waits)
 	o.last = 0
@@ -136,7 +135,7 @@ func (o *Out[V]) Reset() {
 // Clone returns a copy that shares nothing that changes.
 func (o *Out[V]) Clone() Out[V] { return Out[V]{last: o.last, waits: maps.Clone(o.waits)} }
 
-// Len is how many wait.
+// Len is the number of values that wait.
 func (o *Out[V]) Len() int { return len(o.waits) }
 
 // All lists those that wait.

@@ -10,14 +10,14 @@ import (
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
-// The tests take every schedule of a few large values from one task to another. Either task is run again, in
-// another process since its own has died, or where it is; the receiver gives up. Who is run again sends all values
-// again, and is sent them. Others learn of that at any time, and until then take what the dead have sent.
+// The tests take every schedule of a few large values from one task to another. Either task is run again, in another
+// process since its own has died, or where it is; the receiver may give up. A task that is run again sends all values
+// again, and gets them again. Others learn of that at any time, and until then take what dead processes have sent.
 
 const (
 	values = 2 // that are sent
 	parts  = 2 // that the rest of a value comes in
-	room   = 1 // values that nobody has asked for
+	room   = 1 // values that no task has asked for
 )
 
 // frame is a message on a link: the beginning of a value, or a part of the rest; or an answer.
@@ -59,7 +59,7 @@ type receiver struct {
 	left   bool // the task gives up
 }
 
-// world is all processes; the last of each kind is the one that lives.
+// world is all processes; the last of each kind is the live one.
 type world struct {
 	senders                []*sender
 	receivers              []*receiver
@@ -134,7 +134,7 @@ func (w *world) steps() (all []func(*world)) {
 		all = append(all, func(w *world) { w.begin() })
 	}
 	if s.knows < ri {
-		all = append(all, func(w *world) { // the sender learns that the receiver is dead, and who runs its task again
+		all = append(all, func(w *world) { // the sender learns that the receiver is dead, and which process runs its task again
 			s := w.senders[si]
 			s.held -= s.out.Len()
 			s.out, s.sent, s.knows = Out[int]{}, 0, ri
@@ -244,7 +244,7 @@ func (w *world) answered(ri, si int) {
 	}
 }
 
-// ask has the task ask for the next value.
+// ask lets the task ask for the next value.
 func (w *world) ask(ri int) {
 	r := w.receivers[ri]
 	for _, p := range r.pieces {
@@ -260,7 +260,7 @@ func (w *world) arrive(si, ri int) {
 	r, f := w.receivers[ri], take(w.data, si, ri)
 	at := slices.IndexFunc(r.pieces, func(p *piece) bool { return p.from == si && p.number == f.number })
 	switch {
-	case si < r.knows: // nothing comes from the dead
+	case si < r.knows: // nothing comes from a dead process
 	case f.begins:
 		w.begun(ri, &piece{from: si, number: f.number, value: f.value})
 	case at < 0 || !r.pieces[at].Answered() || r.pieces[at].state == refused:
@@ -332,7 +332,7 @@ func (w *world) dropAll(ri int) {
 	}
 }
 
-// buries has the receiver learn that senders are dead: no more of what they sent comes.
+// buries lets the receiver learn that senders are dead: no more of what they sent comes.
 func (w *world) buries(ri, si int) {
 	r := w.receivers[ri]
 	r.knows = si
@@ -345,7 +345,7 @@ func (w *world) buries(ri, si int) {
 	})
 }
 
-// wrong says what is wrong with a state.
+// wrong returns what is wrong with a state.
 func (w *world) wrong(end bool) string {
 	si, ri := w.last()
 	s, r := w.senders[si], w.receivers[ri]

@@ -1,18 +1,16 @@
 // Package inquiry ends the wait for the value of a corrected broadcast that does not come. The runtime
 // and the tests of this package run it.
 //
-// Correction reaches the living without knowing the dead, as long as the root lived to begin and gaps
-// are not too large. Otherwise a task that waits while others are dead asks: the root, or everybody if
-// the root is dead. Who has the value sends it. What the dead have sent is handled before their death
-// is. So a task that has nothing when it knows of a death will get nothing of that dead one's; and if
-// the root is dead, and all who live have said so of each dead one, nobody will ever have the value.
-// A question names one dead rank, and is not answered before that death is known. It costs one question
-// and one answer for each pair of one that lives and one that is dead.
+// Correction reaches all live tasks without knowing the dead ones, as long as the root lived to begin and gaps are not
+// too large. Otherwise a task that waits while others are dead asks: the root, or all tasks if the root is dead. A task
+// that has the value sends it. What a dead task has sent is handled before its death is. So a task that has nothing when
+// it knows of a death will get nothing of that dead task; and if the root is dead, and all live tasks have said so of
+// each dead one, no task will ever have the value. A question names one dead rank, and is not answered before that death
+// is known. It costs one question and one answer for each pair of a live and a dead task.
 //
-// The caller's duties: links deliver in order; the death of a rank is handled after all that the dead
-// has sent; deaths that one process knows of become known to all; and questions that are held are
-// looked at again when a death becomes known, when the task comes to the operation or leaves it, and
-// when its result is there.
+// The caller's duties: links deliver in order; the death of a rank is handled after all that the dead rank has sent;
+// deaths that one process knows of become known to all; and questions that are held are looked at again when a death
+// becomes known, when the task comes to the operation or leaves it, and when its result is there.
 package inquiry
 
 // Nobody stands for no dead rank.
@@ -21,14 +19,14 @@ const Nobody = -1
 // Verdict is what a search has come to.
 type Verdict uint8
 
-// What it may be.
+// The verdicts.
 const (
 	Open      Verdict = iota
-	Unreached         // the root is dead, and nobody who lives has the value
+	Unreached         // the root is dead, and no live task has the value
 	Forgotten         // the root lives, but has the value no more, or never will
 )
 
-// Search is that of one task, for the value of one operation.
+// Search is the search of one task, for the value of one operation.
 type Search struct {
 	self, root int
 	ranks      []rank
@@ -37,11 +35,11 @@ type Search struct {
 	rootLacks  bool
 }
 
-// rank is what is known of one.
+// rank is what is known of one rank.
 type rank struct {
 	dead     bool
-	asked    int // about so many of the dead
-	answered int // of them, that it has nothing
+	asked    int // about this many dead ranks
+	answered int // of these questions, that it has nothing
 }
 
 // New returns the search of a rank in a group of size ranks.
@@ -49,7 +47,7 @@ func New(self, size, root int) *Search {
 	return &Search{self: self, root: root, ranks: make([]rank, size)}
 }
 
-// Died says that a rank is dead.
+// Died notes that a rank is dead.
 func (s *Search) Died(r int) {
 	if !s.ranks[r].dead {
 		s.ranks[r].dead = true
@@ -57,7 +55,7 @@ func (s *Search) Died(r int) {
 	}
 }
 
-// Restart says that a rank is run again: it knows of no question.
+// Restart notes that a rank is run again: it knows of no question.
 func (s *Search) Restart(r int) {
 	s.ranks[r].asked, s.ranks[r].answered = 0, 0
 	if r == s.root {
@@ -65,7 +63,7 @@ func (s *Search) Restart(r int) {
 	}
 }
 
-// Next returns the next question: whom to ask, and about which of the dead.
+// Next returns the next question: which rank to ask, and about which dead one.
 func (s *Search) Next() (to, about int, ok bool) {
 	switch {
 	case len(s.dead) == 0:
@@ -83,7 +81,7 @@ func (s *Search) Next() (to, about int, ok bool) {
 	return 0, 0, false
 }
 
-// Lacks takes the answer of a rank that it has nothing, to a question about one of the dead.
+// Lacks notes the answer of a rank that it has nothing, to a question about a dead one.
 func (s *Search) Lacks(from, about int) {
 	switch r := &s.ranks[from]; {
 	case about == Nobody:
@@ -112,23 +110,23 @@ func (s *Search) Verdict() Verdict {
 // Reply is what to do with a question.
 type Reply uint8
 
-// What it may be.
+// The replies.
 const (
 	Hold Reply = iota // until more is known
 	Give              // the value
 	Lack              // say that there is nothing
 )
 
-// Asked is what is known where a question is asked about one of the dead.
+// Asked is what is known where a question about a dead rank arrives.
 type Asked struct {
 	About int
 	Has   bool // the value is here
-	Dead  bool // the one that the question is about is known to be dead; if it is about nobody, the root is
+	Dead  bool // the rank that the question is about is known to be dead; if it is about Nobody, the root is
 	Never bool // the value will not come here: the task has returned, or is over with the operation
 }
 
-// Reply says what to do. What the dead have sent may still come, to whom it is of no use but others
-// may ask for.
+// Reply says what to do. What a dead rank has sent may still come: a task may have no use for it, but others may ask for
+// it.
 func (a Asked) Reply() Reply {
 	switch {
 	case a.Has:

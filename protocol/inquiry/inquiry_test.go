@@ -10,11 +10,11 @@ import (
 	"github.com/coppice-go/coppice/internal/extent"
 )
 
-// The tests take every schedule of a broadcast by task 0. Whoever has the value may send it to anybody
-// at any time, a few times in all, as a tree and correction may, or a correction without it. Ranks die at any point, or are
-// run again elsewhere, and tasks come to the operation late. A task that waits and knows of a death asks, at any time, and so does
-// one that got a correction without the value. Others learn of a view at any time; what they send to a rank before goes to its
-// process of before, and what they have sent they send it again.
+// The tests take every schedule of a broadcast by task 0. A task that has the value may send it to any other at any time,
+// a few times in all, as a tree and correction may, or a correction without it. Ranks die at any point, or are run again
+// elsewhere, and tasks come to the operation late. A task that waits and knows of a death asks, at any time, and so does
+// one that got a correction without the value. Others learn of a view at any time; what they send to a rank before that
+// goes to its earlier process, and they send again what they have sent.
 
 const ranksMax = 4
 
@@ -37,8 +37,8 @@ type message struct {
 // task is one of the group.
 type task struct {
 	dead, entered, has, failed bool
-	due                        bool           // it has waited long enough, and asks those who have promised the value
-	knows                      [ranksMax]bool // who is dead
+	due                        bool           // it has waited long enough, and asks those that have promised the value
+	knows                      [ranksMax]bool // the ranks that are dead
 	search                     *Search
 	held                       []held
 	promises                   Promises[struct{}]
@@ -140,7 +140,7 @@ func (w *world) send(from, to int, m message) {
 	}
 }
 
-// push has a task send another the value, or a promise of it.
+// push lets a task send another the value, or a promise of it.
 func (w *world) push(from, to int, s sending) {
 	w.sent[from][to] = s
 	if s == aPromise {
@@ -150,7 +150,7 @@ func (w *world) push(from, to int, s sending) {
 	}
 }
 
-// ask has a task ask those who have promised the value.
+// ask lets a task ask those that have promised the value.
 func (w *world) ask(rank int) {
 	t := &w.tasks[rank]
 	if t.due = false; !t.has && !t.failed {
@@ -160,7 +160,7 @@ func (w *world) ask(rank int) {
 	}
 }
 
-// got takes note that the value is here.
+// got notes that the value is here.
 func (w *world) got(rank int) {
 	t := &w.tasks[rank]
 	if !t.has && w.attempts[rank] > 0 {
@@ -175,7 +175,7 @@ func (w *world) got(rank int) {
 	w.again(rank)
 }
 
-// inquire has a task ask whoever may have the value.
+// inquire lets a task ask the ranks that may have the value.
 func (w *world) inquire(rank int) {
 	t := &w.tasks[rank]
 	if t.has || t.failed || !t.entered {
@@ -199,7 +199,7 @@ func (w *world) inquire(rank int) {
 	w.conclude(rank)
 }
 
-// conclude ends a task's wait if nobody has the value.
+// conclude ends a task's wait if no task has the value.
 func (w *world) conclude(rank int) {
 	t := &w.tasks[rank]
 	if t.has || t.failed || t.search.Verdict() == Open {
@@ -251,7 +251,7 @@ func (w *world) deliver(from, to int) {
 			t.promised, t.due = t.promised+1, true
 		}
 	case question:
-		if m.attempt == t.views[from] { // otherwise who asks is not the one that counts
+		if m.attempt == t.views[from] { // otherwise the asker is not the attempt that counts
 			w.answer(to, from, m.about)
 		}
 	case lack:
@@ -262,7 +262,7 @@ func (w *world) deliver(from, to int) {
 	}
 }
 
-// enter has a task come to the operation.
+// enter lets a task come to the operation.
 func (w *world) enter(rank int) {
 	t := &w.tasks[rank]
 	if t.entered = true; rank == 0 {
@@ -279,7 +279,7 @@ func (w *world) die(rank int) {
 	}
 }
 
-// learn has a task learn of a death, after all that the dead has sent.
+// learn lets a task learn of a death, after all that the dead rank has sent.
 func (w *world) learn(rank, dead int) {
 	t := &w.tasks[rank]
 	t.knows[dead] = true
@@ -290,7 +290,7 @@ func (w *world) learn(rank, dead int) {
 	w.again(rank)
 }
 
-// restart has a rank run again elsewhere. Who runs it has opened the view.
+// restart runs a rank again elsewhere. The process that runs it has opened the view.
 func (w *world) restart(rank int) {
 	w.restarts--
 	w.attempts[rank]++
@@ -300,7 +300,7 @@ func (w *world) restart(rank int) {
 	}
 }
 
-// open has a task learn that another one is run again, after all that the attempt before has sent.
+// open lets a task learn that another one is run again, after all that the attempt before has sent.
 func (w *world) open(rank, of int) {
 	t := &w.tasks[rank]
 	t.views[of] = w.attempts[of]
@@ -365,8 +365,8 @@ func (w *world) steps() (all []func(*world)) {
 	return all
 }
 
-// ended checks a world in which nothing more happens. Without a death correction reaches all, of which here only those are sure to get
-// something who were promised the value.
+// ended checks a world in which nothing more happens. Without a death correction reaches all; here only tasks that were
+// promised the value are sure to get something.
 func (w *world) ended() string {
 	dead, has := false, Nobody
 	for r := range w.ranks {
@@ -402,8 +402,7 @@ var every = explore.World[*world, [sha256.Size]byte]{
 	Text: func(w *world) string { return fmt.Sprintf("%+v", w) },
 }
 
-// TestEverySchedule checks that every task that lives gets the value or learns that nobody has it, and
-// that this is true.
+// TestEverySchedule checks that every live task gets the value or learns that no task has it, and that this is true.
 func TestEverySchedule(t *testing.T) {
 	for _, s := range []struct {
 		name  string

@@ -2,13 +2,14 @@ package membership
 
 import "github.com/coppice-go/coppice/protocol"
 
-// An arbiter is asked when exactly half of a view can be reached, such as one of two members: it names, once and for ever, one
-// member that decides what follows the view with half of its members, itself among them. Whoever asks first is named; of each view,
-// one at most. It is any register outside the group that is written once, such as a key of etcd.
+// A proposer asks an arbiter when it can reach exactly half of a view, such as one of two members. The arbiter names,
+// once and for ever, one member, which decides what follows the view with half of its members, itself among them. The
+// arbiter names the first member that asks; for each view, one at most. It is any register outside the group that is
+// written once, such as a key of etcd.
 //
-// It is safe for the reason that Paxos is: any two quorums share a member. Half of the members and more than half of them share
-// one; two halves share the one that was named. Nothing else is asked of the arbiter, and a group that has none, or whose arbiter does not
-// answer, goes by the other rules.
+// It is safe for the reason that Paxos is: any two quorums share a member. Half of the members and more than half of
+// them share one; two halves share the named one. Nothing else is required of the arbiter, and a group that has none, or
+// whose arbiter does not answer, goes by the other rules.
 
 // arbitration is what the arbiter has said of the view in force.
 type arbitration uint8
@@ -17,11 +18,11 @@ const (
 	unasked arbitration = iota
 	asking
 	granted // this process is named
-	denied  // another one is
+	denied  // another process is named
 	unheard // the arbiter does not answer
 )
 
-// half tells whether exactly half of the members of the view in force have answered.
+// half reports whether exactly half of the members of the view in force have answered.
 func (s *State) half() bool {
 	n := 0
 	for _, m := range s.view.Members {
@@ -41,7 +42,7 @@ func (p *Protocol) patience(s *State) protocol.Time {
 	return p.cfg.Patience
 }
 
-// arbitrate asks the arbiter if half of the members cannot be reached, and tells whether it is for the arbiter to say who goes on.
+// arbitrate asks the arbiter if half of the members cannot be reached, and reports whether the arbiter decides.
 func (p *Protocol) arbitrate(s *State) bool {
 	if !p.cfg.Arbiter || !s.campaign.deciding() || !s.half() {
 		return false
@@ -53,7 +54,7 @@ func (p *Protocol) arbitrate(s *State) bool {
 	return s.arbitration != unheard
 }
 
-// arbitrated takes the arbiter's answer, of which its own driver tells.
+// arbitrated handles the arbiter's answer, which the process's own driver passes on.
 func (p *Protocol) arbitrated(s *State, from protocol.Rank, l *Letter) {
 	if from != s.self.ID || s.stage != inside || l.Number != s.view.Number || s.arbitration != asking {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// halves cuts a cluster with an arbiter in two, of which each suspects the other.
+// halves cuts a cluster with an arbiter in two halves that suspect each other.
 func halves(t *testing.T, n int) *cluster {
 	c := newCluster(t, n, 0, func(cfg *Config) { cfg.Arbiter = true })
 	low := func(r protocol.Rank) bool { return int(r) < n/2 }
@@ -23,7 +23,7 @@ func halves(t *testing.T, n int) *cluster {
 	return c
 }
 
-// answer is the arbiter's, to a process.
+// answer passes the arbiter's answer to a process.
 func (c *cluster) answer(r protocol.Rank, kind Kind, view uint64) {
 	c.p.Receive(&c.states[r], c.now, r, Message{Letter: &Letter{Kind: kind, Number: view}, From: 1})
 	c.settle()
@@ -57,8 +57,8 @@ func TestOfTwoHalvesTheOneThatIsNamedGoesOn(t *testing.T) {
 	}
 }
 
-// TestOneSuspicionIsEnoughForTheArbiter: a half of which one process suspects one of the other half asks the arbiter
-// before its members give up.
+// TestOneSuspicionIsEnoughForTheArbiter: if one process of a half suspects one of the other half, its half asks the
+// arbiter before its members give up.
 func TestOneSuspicionIsEnoughForTheArbiter(t *testing.T) {
 	c := newCluster(t, 8, 0, func(cfg *Config) { cfg.Arbiter = true })
 	c.cut = func(a, b protocol.Rank) bool { return a < 4 != (b < 4) }

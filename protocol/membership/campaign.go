@@ -12,13 +12,13 @@ type campaign struct {
 	phase    phase
 	ballot   Ballot
 	value    *View   // that is proposed
-	best     Ballot  // the highest accepted that a promise told of
-	known    *View   // and what
+	best     Ballot  // the highest accepted ballot in a promise
+	known    *View   // and its view
 	asks     *Letter // the sweep whose answers count
-	answered set     // ids that did, in this phase
+	answered set     // ids that have answered in this phase
 	attempt  uint32
 	tries    uint8         // that did not reach all; from the second on, all are asked directly
-	began    protocol.Time // the phase
+	began    protocol.Time // when the phase began
 	retryAt  protocol.Time
 	wait     protocol.Time
 }
@@ -33,7 +33,7 @@ const (
 	confirming       // the view is chosen: are all in it?
 )
 
-// asks is the kind of letter that is sent in a phase.
+// asks returns the kind of letter that a phase sends.
 func (f phase) asks() Kind {
 	switch f {
 	case preparing:
@@ -56,8 +56,7 @@ func (c *campaign) sign(f fingerprint) fingerprint {
 	return f.flag(c.asks != nil).with(uint64(len(c.answered))).with(uint64(c.began)).with(uint64(c.retryAt)).with(uint64(c.wait))
 }
 
-// chief is the one to propose: the lowest member that has not failed, as far as
-// this process knows.
+// chief returns the member that proposes: the lowest one that has not failed, as far as this process knows.
 func (p *Protocol) chief(s *State) Member {
 	for _, m := range s.view.Members {
 		if m == s.self || !s.fails(m) {
@@ -67,10 +66,10 @@ func (p *Protocol) chief(s *State) Member {
 	return s.self
 }
 
-// advance proposes, if that is for this process to do, one step further; false: there is nothing to do now.
+// advance takes the campaign one step further, if this process is to propose; false: there is nothing to do now.
 func (p *Protocol) advance(s *State, now protocol.Time) bool {
 	c := &s.campaign
-	// Who has brought a view about opens it, even if there is a lower id in it now.
+	// The proposer of a view opens it, even if the view has a member with a lower id.
 	if p.chief(s) != s.self && (c.phase != confirming || s.anyFailed()) {
 		if c.phase != resting {
 			s.campaign = campaign{}
@@ -142,7 +141,7 @@ func (p *Protocol) start(s *State, now protocol.Time) bool {
 	return true
 }
 
-// blocked is the time until which the process leaves proposing to another.
+// blocked returns the time until which the process leaves proposing to another.
 func (p *Protocol) blocked(s *State) protocol.Time {
 	at := s.backoff
 	if m, in := s.view.Find(s.holder); in && s.hold > at && !s.fails(m) && m != s.self {
@@ -151,8 +150,7 @@ func (p *Protocol) blocked(s *State) protocol.Time {
 	return at
 }
 
-// unasked tells whether the process may use its ballot of round 0: see the
-// package comment.
+// unasked reports whether the process may use its ballot of round 0: see the package comment.
 func (p *Protocol) unasked(s *State) bool {
 	mine := ballot(0, s.self.ID)
 	if s.promised >= mine || s.seen >= mine {
@@ -169,8 +167,7 @@ func (p *Protocol) unasked(s *State) bool {
 	return true
 }
 
-// highest is what was accepted at the highest ballot, as far as this process
-// and the dead tell.
+// highest returns what was accepted at the highest ballot, as far as this process and the records of dead ones say.
 func (s *State) highest() (Ballot, *View) {
 	b, v := s.accepted, s.value
 	for i := range s.failures {
@@ -186,8 +183,7 @@ func (s *State) anyFailed() bool {
 	return slices.ContainsFunc(s.failures, func(f failure) bool { return s.view.Has(f.who) })
 }
 
-// change is the next view as this process would have it; nil: as it is. A view
-// that adds somebody removes nobody.
+// change returns the next view as this process would have it; nil: no change. A view that adds members removes none.
 func (p *Protocol) change(s *State) *View {
 	leaving := s.leaving()
 	switch {
@@ -202,7 +198,7 @@ func (p *Protocol) change(s *State) *View {
 	return s.balanced()
 }
 
-// takeOver proposes what promises leave no choice about, or else a change.
+// takeOver proposes the view that the promises leave no choice about, or else a change.
 func (p *Protocol) takeOver(s *State, now protocol.Time) bool {
 	c := &s.campaign
 	b, v := s.highest()
@@ -229,8 +225,8 @@ func (p *Protocol) propose(s *State, now protocol.Time, b Ballot, v *View) {
 	}
 }
 
-// voters are all who are asked in this phase, in the order of their ids: the members of the view in
-// force and of the one that is proposed.
+// voters yields all members that are asked in this phase, in the order of their ids: those of the view in force and of
+// the one that is proposed.
 func (s *State) voters(yield func(Member) bool) {
 	old, new := s.view.Members, []Member(nil)
 	if c := &s.campaign; c.phase == recording || c.phase == proposing {
@@ -252,7 +248,7 @@ func (s *State) voters(yield func(Member) bool) {
 	}
 }
 
-// ask sends a sweep to all who have not answered.
+// ask sends a sweep to all that have not answered.
 func (p *Protocol) ask(s *State, now protocol.Time, again bool) {
 	c := &s.campaign
 	if again {
@@ -280,7 +276,7 @@ func (p *Protocol) quorum(s *State) bool {
 func (p *Protocol) choose(s *State, now protocol.Time) {
 	c, w, base := s.campaign, s.sweep, s.view
 	news := p.write(Letter{Kind: Decided, Number: c.value.Number, Base: c.value})
-	if !c.value.Has(s.self) { // it was another's to propose; the members have to open it
+	if !c.value.Has(s.self) { // another process proposed it first; its members have to open it
 		for m := range s.voters {
 			if m != s.self && !s.dead(m) {
 				s.send(m.ID, m.Incarnation, news)
@@ -309,13 +305,12 @@ func (p *Protocol) choose(s *State, now protocol.Time) {
 	}
 }
 
-// present tells whether all members of the view in force that are not certainly
-// dead are known to be in it.
+// present reports whether all members of the view in force that are not certainly dead are known to be in it.
 func (p *Protocol) present(s *State) bool {
 	return !slices.ContainsFunc(s.view.Members, func(m Member) bool { return !s.campaign.answered.has(m.ID) && !s.dead(m) })
 }
 
-// silent are those who are asked, have not answered and are not known to have failed.
+// silent yields the members that are asked, have not answered and are not known to have failed.
 func (s *State) silent(yield func(Member) bool) {
 	for m := range s.voters {
 		if !s.campaign.answered.has(m.ID) && !s.fails(m) && !yield(m) {
@@ -324,7 +319,7 @@ func (s *State) silent(yield func(Member) bool) {
 	}
 }
 
-// awaits reports whether there are any.
+// awaits reports whether there are any silent members.
 func (s *State) awaits() bool {
 	for range s.silent {
 		return true
@@ -332,8 +327,8 @@ func (s *State) awaits() bool {
 	return false
 }
 
-// again asks those again who have not answered, suspects those that never do, and
-// has suspects killed that stand in the way of a quorum.
+// again asks the members that have not answered once more, suspects those that never do, and requests that suspects that
+// stand in the way of a quorum are killed.
 func (p *Protocol) again(s *State, now protocol.Time) bool {
 	c := &s.campaign
 	switch {
@@ -354,9 +349,9 @@ func (p *Protocol) again(s *State, now protocol.Time) bool {
 	return false
 }
 
-// fence asks for the end of suspects without whom there is no quorum. If the answers prevail, or if only two processes are left, that is
-// an order with its proof (quorum.go); of the last two, the coordinator decides which one goes. Otherwise it is a wish:
-// the coordinator kills a suspect only by what it knows of it.
+// fence requests the end of suspects without which there is no quorum. If the answers prevail, or if only two processes
+// are left, that is an order with its proof (quorum.go); of the last two, the coordinator decides which one goes.
+// Otherwise it is a wish: the coordinator kills a suspect only on its own evidence.
 func (p *Protocol) fence(s *State) {
 	if !s.campaign.deciding() || p.cfg.MajorityOnly {
 		return
@@ -386,7 +381,7 @@ func (k Kind) force() uint8 {
 	return 0
 }
 
-// rejected is told that a higher ballot was promised.
+// rejected handles the notice that a higher ballot was promised.
 func (p *Protocol) rejected(s *State, now protocol.Time, l *Letter) {
 	c := &s.campaign
 	if s.stage != inside || l.Number != s.view.Number || !c.deciding() || l.Asked != c.ballot {

@@ -61,7 +61,7 @@ func (c *cluster) act(r protocol.Rank) {
 	c.t.Fatalf("process %d does not rest", r)
 }
 
-// do lets a process act once; false: it rests.
+// do lets a process act once; false: it has nothing to do.
 func (c *cluster) do(r protocol.Rank) bool {
 	s := &c.states[r]
 	switch a := c.p.Next(s, c.now); a.Kind {
@@ -95,7 +95,7 @@ func (c *cluster) actAll() {
 	}
 }
 
-// deliver hands over the first message that can arrive; false: there is none.
+// deliver delivers the first message that can arrive; false: there is none.
 func (c *cluster) deliver() bool {
 	for i, l := range c.mail {
 		if c.cut != nil && c.cut(l.from, l.to) {
@@ -111,7 +111,7 @@ func (c *cluster) deliver() bool {
 	return false
 }
 
-// settle lets everything happen that can without time passing.
+// settle runs all that can happen without time passing.
 func (c *cluster) settle() {
 	c.actAll()
 	for range 1_000_000 {
@@ -122,10 +122,10 @@ func (c *cluster) settle() {
 	c.t.Fatal("no end")
 }
 
-// run lets everything happen, time included.
+// run runs all that can happen, time included.
 func (c *cluster) run() { c.runUntil(protocol.Never) }
 
-// runUntil lets everything happen before a moment.
+// runUntil runs all that can happen before a moment.
 func (c *cluster) runUntil(end protocol.Time) {
 	for range 1000 {
 		c.settle()
@@ -154,7 +154,7 @@ func (c *cluster) kill(ranks ...protocol.Rank) {
 	}
 }
 
-// notice tells processes of a death, all the living if none are named.
+// notice reports a death to some processes, to all live ones if none are named.
 func (c *cluster) notice(dead protocol.Rank, to ...protocol.Rank) {
 	if to == nil {
 		for r := range c.states {
@@ -179,8 +179,7 @@ func (c *cluster) begin(r protocol.Rank, incarnation uint64) {
 	c.p.Notify(&c.states[r], c.now, protocol.Notice{Kind: protocol.Begin, Value: incarnation})
 }
 
-// agreed checks that the living, apart from some, are in the same open view with
-// these members.
+// agreed checks that the live processes, apart from some, are in the same open view with these members.
 func (c *cluster) agreed(want string, apart ...protocol.Rank) {
 	c.t.Helper()
 	for r := range c.states {

@@ -9,11 +9,10 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Letters as bytes. Everything is a varint; lists begin with their length; ids
-// are written as differences, owners as runs, so that a view takes about two
-// bytes a member.
+// Letters as bytes. Everything is a varint; lists begin with their length; ids are written as differences, owners as
+// runs, so that a view takes about two bytes a member.
 
-// ErrLetter: bytes that are no letter.
+// ErrLetter is returned for bytes that are no letter.
 var ErrLetter = errors.New("not a membership letter")
 
 // idMax bounds ids, and with them what a letter can make a reader allocate.
@@ -79,7 +78,7 @@ func (v *View) append(b []byte) []byte {
 	return appendRuns(b, v.Since, func(n uint64) uint64 { return n })
 }
 
-// appendRuns appends a list as runs of the same: how many, and what.
+// appendRuns appends a list as runs of equal elements: how many, and which.
 func appendRuns[T comparable](b []byte, list []T, number func(T) uint64) []byte {
 	for len(list) > 0 {
 		n := 1
@@ -120,7 +119,7 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// sound tells whether a letter has what its kind needs.
+// sound reports whether a letter has what its kind needs.
 func (l *Letter) sound() bool {
 	switch {
 	case l.Base != nil && l.Value != nil && l.Value.Number != l.Base.Number+1:
@@ -234,7 +233,7 @@ func (r *reader) view() *View {
 	return v.signed()
 }
 
-// readRuns reads so many elements that appendRuns has written, and adds them to a list.
+// readRuns reads left elements that appendRuns has written, and adds them to a list.
 func readRuns[T any](r *reader, list []T, left uint64, element func() T) []T {
 	for left > 0 && !r.Bad {
 		n, x := r.Uvarint(), element()

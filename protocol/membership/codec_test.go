@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// letters are some of every kind that goes over a wire.
+// letters returns some letters of every kind that goes over a wire.
 func letters() (all []Message) {
 	v := First(5, []protocol.Rank{0, 0, 1, 2, 4, nobody})
 	next := v.Without(func(m Member) bool { return m.ID == 3 }, true)
@@ -70,7 +70,7 @@ func TestAViewTakesAboutTwoBytesAMember(t *testing.T) {
 	}
 }
 
-// What Decode accepts, a process survives in any state.
+// FuzzDecode checks that what Decode accepts, a process survives in any state.
 func FuzzDecode(f *testing.F) {
 	for _, m := range letters() {
 		f.Add(m.Append(nil))

@@ -12,16 +12,16 @@ type failure struct {
 	certain bool
 	hearsay bool    // suspected by another process:
 	by      Member  // this one
-	blamed  bool    // it accused that one, which was alive; nothing else is known against it
-	asked   uint8   // its end was asked for in this view: the force of the request
+	blamed  bool    // it accused process by, which was alive; nothing else is known against it
+	asked   uint8   // the force of the request for its end in this view
 	will    *Letter // what it recorded last; nil: unknown
 
-	since protocol.Time // it is known, or the view in force is
+	since protocol.Time // when it became known, or the view in force did
 	// Reports to the proposer.
-	to   protocol.Rank // told, −1: nobody yet
-	at   protocol.Time // when to tell, or to tell again
+	to   protocol.Rank // last notified, −1: none yet
+	at   protocol.Time // when to report it, or to report it again
 	wait protocol.Time // and how long after that
-	seen bool          // it has been noted
+	seen bool          // the proposer has noted it
 }
 
 func (x *failure) sign(f fingerprint) fingerprint {
@@ -29,8 +29,7 @@ func (x *failure) sign(f fingerprint) fingerprint {
 	return f.with(uint64(x.since)).with(uint64(uint32(x.to))).with(uint64(x.at)).with(uint64(x.wait))
 }
 
-// search returns the place of a life among those that failed, and whether it is
-// there.
+// search returns the place of an incarnation among those that failed, and whether it is there.
 func (s *State) search(m Member) (int, bool) {
 	at, end := 0, len(s.failures)
 	for at < end {
@@ -44,7 +43,7 @@ func (s *State) search(m Member) (int, bool) {
 	return at, at < len(s.failures) && s.failures[at].who == m
 }
 
-// find returns what is known of the failure of a life; nil: nothing.
+// find returns what is known of the failure of an incarnation; nil: nothing.
 func (s *State) find(m Member) *failure {
 	if i, ok := s.search(m); ok {
 		return &s.failures[i]
@@ -52,8 +51,7 @@ func (s *State) find(m Member) *failure {
 	return nil
 }
 
-// fails tells whether this life of a process has failed, or may have: itself, or
-// a later one.
+// fails reports whether this incarnation of a process has failed, or may have: itself, or a later one.
 func (s *State) fails(m Member) bool { return len(s.failures) > 0 && s.failing(m) }
 
 func (s *State) failing(m Member) bool {
@@ -61,7 +59,7 @@ func (s *State) failing(m Member) bool {
 	return i < len(s.failures) && s.failures[i].who.ID == m.ID
 }
 
-// dead tells whether this life of a process has certainly ended.
+// dead reports whether this incarnation of a process has certainly ended.
 func (s *State) dead(m Member) bool {
 	i, exact := s.search(m)
 	if exact && !s.failures[i].certain {
@@ -71,15 +69,15 @@ func (s *State) dead(m Member) bool {
 	return exact || i < len(s.failures) && s.failures[i].who.ID == m.ID
 }
 
-// testified tells whether it has, and what it recorded is known.
+// testified reports whether this incarnation has certainly ended and its record is known.
 func (s *State) testified(m Member) bool {
 	f := s.find(m)
 	return f != nil && f.certain && f.will != nil
 }
 
-// failed takes note of a failure.
+// failed notes a failure.
 func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
-	if s.stage == excluded || s.stage == inside && s.view.Past(x.who) { // it is out already
+	if s.stage == excluded || s.stage == inside && s.view.Past(x.who) { // it is removed already
 		return
 	}
 	p.noteGathering(s, now)
@@ -89,7 +87,7 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 		i, _ := s.search(x.who)
 		s.failures = slices.Insert(s.failures, i, x)
 	} else {
-		if x.certain && !f.certain { // worth telling anew
+		if x.certain && !f.certain { // worth another report
 			f.to, f.seen, f.at = nobody, false, now+p.cfg.Report
 		}
 		f.certain, f.blamed = f.certain || x.certain, f.blamed && x.blamed
@@ -110,8 +108,7 @@ func (p *Protocol) failed(s *State, now protocol.Time, x failure) {
 	}
 }
 
-// willed takes note of what a process, now dead, recorded last. Its Death notice
-// follows.
+// willed notes what a process, now dead, recorded last. Its Death notice follows.
 func (p *Protocol) willed(s *State, now protocol.Time, who Member, will *Letter) {
 	if who == s.self || s.stage == excluded {
 		return
@@ -135,9 +132,9 @@ func (p *Protocol) read(s *State, now protocol.Time, will *Letter) {
 	p.learn(s, now, will.Base, false) // it took part in deciding what follows
 }
 
-// Heard takes note of a sign of life, be it a message or another. What another process says of a member
-// stands all the same: one of the two has to go. But one that this process
-// would follow is believed, and its accuser is the one to go.
+// Heard notes a sign of life of a member, be it a message or another. What another process says of the member stands all
+// the same: one of the two has to go. But a member that this process would follow is believed, and its accuser is the
+// one to go.
 func (p *Protocol) Heard(s *State, now protocol.Time, m Member) {
 	p.begun(s, now, m)
 	f := s.find(m)
@@ -154,8 +151,7 @@ func (p *Protocol) Heard(s *State, now protocol.Time, m Member) {
 	}
 }
 
-// acquit takes back what was held against those who accused a process that has failed after all: what
-// was heard of it was old.
+// acquit drops what is held against the accusers of a process that has failed after all: what was heard of it was old.
 func (p *Protocol) acquit(s *State, now protocol.Time, failed Member) {
 	was := len(s.failures)
 	s.failures = slices.DeleteFunc(s.failures, func(f failure) bool { return f.blamed && f.by == failed })
@@ -164,7 +160,7 @@ func (p *Protocol) acquit(s *State, now protocol.Time, failed Member) {
 	}
 }
 
-// report tells the proposer of failures.
+// report reports failures to the proposer.
 func (p *Protocol) report(s *State, now protocol.Time) {
 	if len(s.failures) == 0 {
 		return
@@ -190,7 +186,7 @@ func (p *Protocol) report(s *State, now protocol.Time) {
 	}
 }
 
-// reportAt is when to tell the proposer of a failure.
+// reportAt returns when to report a failure to the proposer.
 func (p *Protocol) reportAt(s *State, f *failure, chief Member) protocol.Time {
 	switch {
 	case s.told || !s.view.Has(f.who), f.to == chief.ID && f.seen:
@@ -203,7 +199,7 @@ func (p *Protocol) reportAt(s *State, f *failure, chief Member) protocol.Time {
 	return f.at
 }
 
-// proposer is who proposed what was accepted.
+// proposer returns the member that proposed what was accepted.
 func (s *State) proposer() Member {
 	m, _ := s.view.Find(s.accepted.By())
 	return m
@@ -223,9 +219,9 @@ func (p *Protocol) reportDue(s *State) protocol.Time {
 	return at
 }
 
-// reported is told of a failure by another process.
+// reported handles another process's report of a failure.
 func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter) {
-	if s.stage == joining { // a view has it in, of which it has not heard: who reports to it knows that view
+	if s.stage == joining { // a view that it has not heard of has it as a member: the reporter knows that view
 		s.send(from.ID, from.Incarnation, p.write(Letter{Kind: Join, Who: s.self}))
 	}
 	if s.stage != inside {
@@ -248,8 +244,7 @@ func (p *Protocol) reported(s *State, now protocol.Time, from Member, l *Letter)
 	}
 }
 
-// despair tells the user if the failed are still in, or the view is not open, after
-// all patience.
+// despair notifies the user if, after all patience, failed members are still in the view or the view is not open.
 func (p *Protocol) despair(s *State, now protocol.Time) {
 	if now < p.despairDue(s) {
 		return

@@ -7,11 +7,12 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// The members of the first view begin one after the other, some perhaps a minute later than others. If one dies meanwhile, the next view
-// may need a member that has not begun, and one that is about to begin is not to be given up for its silence. All wait: Patience runs from
-// when all have begun, or the driver has told of those that never came.
+// The members of the first view begin one after the other, some perhaps a minute later than others. If one dies
+// meanwhile, the next view may need a member that has not begun, and no process may give up a member that is about to
+// begin for its silence. All wait: Patience runs from when all have begun, or the driver has reported those that never
+// came.
 
-// begun takes note that a member of the first view, or a later life of it, has begun.
+// begun notes that a member of the first view, or a later incarnation of it, has begun.
 func (p *Protocol) begun(s *State, now protocol.Time, m Member) {
 	if _, first := p.cfg.First.Find(m.ID); !p.cfg.Gather || s.came.has(m.ID) || !first {
 		return
@@ -41,19 +42,20 @@ func (p *Protocol) Gathering(s *State) bool {
 	if view == nil {
 		return false
 	}
-	return slices.ContainsFunc(view.Members, func(m Member) bool { // who has joined has begun; of its own earlier life it need not have heard
+	// Joiners have begun; the process need not have heard of its own earlier incarnation.
+	return slices.ContainsFunc(view.Members, func(m Member) bool {
 		return m.ID != s.self.ID && !s.came.has(m.ID) && p.cfg.First.Has(m) && !s.fails(m)
 	})
 }
 
-// noteGathering is called before what may end the wait for members that have not begun.
+// noteGathering must be called before a change that may end the wait for members that have not begun.
 func (p *Protocol) noteGathering(s *State, now protocol.Time) {
 	if p.Gathering(s) {
 		s.gathered = now
 	}
 }
 
-// patienceEnds is when a wait that has begun at a time has lasted for so long.
+// patienceEnds returns when a wait that began at a given time has lasted for patience.
 func (p *Protocol) patienceEnds(s *State, began, patience protocol.Time) protocol.Time {
 	if p.Gathering(s) {
 		return protocol.Never

@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// late is a cluster in which the members from first on have not begun.
+// late returns a cluster in which the members from first on have not begun.
 func late(t *testing.T, n, first protocol.Rank) *cluster {
 	t.Helper()
 	c := newCluster(t, int(n), 0, func(cfg *Config) { cfg.Gather = true })
@@ -19,7 +19,7 @@ func late(t *testing.T, n, first protocol.Rank) *cluster {
 	return c
 }
 
-// begun has a member begin: all who live hear of it, and it of them.
+// begun lets a member begin: all live processes hear of it, and it of them.
 func (c *cluster) begun(r protocol.Rank) {
 	c.alive[r] = true
 	for other := range c.states {
@@ -30,7 +30,8 @@ func (c *cluster) begun(r protocol.Rank) {
 	}
 }
 
-// TestDeathWhileTooFewHaveBegun: those that have begun wait for the others, however long that takes, and then go on without the dead.
+// TestDeathWhileTooFewHaveBegun: the processes that have begun wait for the others without limit, then go on without the
+// one that crashed.
 func TestDeathWhileTooFewHaveBegun(t *testing.T) {
 	for dead := range protocol.Rank(4) {
 		c := late(t, 6, 4)
@@ -83,8 +84,8 @@ func TestTheOthersNeverBegin(t *testing.T) {
 	}
 }
 
-// TestDeathBeforeTheSecondViewIsOpen: a view that was decided by those that had begun is not open before the others have, and one
-// more dies meanwhile.
+// TestDeathBeforeTheSecondViewIsOpen: a view decided by the processes that have begun is not open before the others
+// have begun, and one more dies meanwhile.
 func TestDeathBeforeTheSecondViewIsOpen(t *testing.T) {
 	c := late(t, 7, 5)
 	c.kill(4)
@@ -111,7 +112,7 @@ func TestDeathBeforeTheSecondViewIsOpen(t *testing.T) {
 	c.agreed("view 3 {0 2 3 5 6}")
 }
 
-// TestJoinerWaitsForThoseThatHaveNotBegun: it cannot be let in before they are enough.
+// TestJoinerWaitsForThoseThatHaveNotBegun: a joiner cannot be let in before enough members have begun.
 func TestJoinerWaitsForThoseThatHaveNotBegun(t *testing.T) {
 	c := late(t, 5, 2)
 	c.kill(1)
@@ -134,7 +135,7 @@ func TestJoinerWaitsForThoseThatHaveNotBegun(t *testing.T) {
 	c.agreed("view 3 {0 1.2 2 3 4}")
 }
 
-// TestJoinerWhoseWaitEndsByAView: its patience begins then.
+// TestJoinerWhoseWaitEndsByAView: the joiner's patience begins with the view.
 func TestJoinerWhoseWaitEndsByAView(t *testing.T) {
 	c := late(t, 5, 2)
 	c.kill(1)

@@ -7,12 +7,11 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A process joins by asking a member, the lowest it knows, then the next, until a
-// view has it. Whom it asks passes the wish on to the proposer. A process that
-// was in before comes back under its old id with a higher incarnation; if its
-// earlier life is still in, that goes first.
+// A process joins by asking a member, the lowest it knows, then the next, until a view has it. The member passes the
+// request on to the proposer. A process that was a member before comes back under its old id with a higher incarnation;
+// if its earlier incarnation is still a member, that one is removed first.
 
-// joinState is that of a process that asks to be let in.
+// joinState is the state of a process that asks to join.
 type joinState struct {
 	at    protocol.Time // when to ask the next
 	began protocol.Time
@@ -33,8 +32,8 @@ func (p *Protocol) beginJoin(s *State, now protocol.Time, incarnation uint32) {
 	}
 }
 
-// contacts are the ones to ask. Those of a view that it has accepted may be in it by now, and those
-// before silent.
+// contacts returns the members to ask. A view that the process has accepted may be in force by now, and the members of
+// the view before silent.
 func (p *Protocol) contacts(s *State) []Member {
 	v := cmp.Or(s.join.view, p.cfg.First)
 	if s.value != nil && s.value.Number > v.Number {
@@ -76,12 +75,12 @@ func (p *Protocol) joinDue(s *State) protocol.Time {
 	return s.join.at
 }
 
-// asked is told that a process wants to join.
+// asked handles the request of a process to join.
 func (p *Protocol) asked(s *State, now protocol.Time, who Member) {
 	if s.stage != inside || s.fails(who) {
 		return
 	}
-	if s.view.Last(who.ID) >= who.Incarnation { // it is in, or out for ever
+	if s.view.Last(who.ID) >= who.Incarnation { // it is a member, or removed for good
 		s.send(who.ID, who.Incarnation, p.write(Letter{Kind: Decided, Number: s.view.Number, Base: s.view, Open: s.open}))
 		return
 	}
@@ -98,8 +97,7 @@ func (p *Protocol) asked(s *State, now protocol.Time, who Member) {
 	}
 }
 
-// courted prepares a joiner for a proposal that has it in, and tells whether that
-// is news.
+// courted prepares a joiner for a proposal that has it as a member, and reports whether that is news.
 func (p *Protocol) courted(s *State, l *Letter) bool {
 	if s.value != nil && s.value.Number > l.Value.Number {
 		return false
@@ -111,10 +109,9 @@ func (p *Protocol) courted(s *State, l *Letter) bool {
 	return true
 }
 
-// inherit lets a joiner that was accepted go on alone if all who could decide
-// have died: what they recorded at the highest ballot is what they decided. But
-// whoever recorded something beyond that view has proved which one was chosen,
-// and no longer tells what it accepted then: read draws the conclusion.
+// inherit lets a joiner that was accepted go on alone if all that could decide have died: what they recorded at the
+// highest ballot is what they decided. But one that recorded something beyond that view has proved which view was
+// chosen, and its record no longer says what it accepted then: read draws the conclusion.
 func (p *Protocol) inherit(s *State, now protocol.Time) {
 	base := s.join.base
 	if base == nil || s.value == nil {

@@ -6,38 +6,37 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A process that is to end, and has time before it does, leaves in two steps, each of which is a view.
-// First it tells the proposer that it leaves, and the next view says so to all (View.Leaving): nobody is
-// given tasks or copies any more that it would take with it, and what it has goes to others (package
-// recovery). When nobody needs it any more, as of a view, it says that it is free, and the
-// view after that one is without it. It votes on that view as on any other. So however
-// many leave at the same time, those who stay have their votes, and nobody has to be found dead. It lingers
-// until that view is open, and tells the members of it: those who stay may be fewer than a quorum of the view before, and could not
-// find out what was decided if all others were gone.
+// A process that is to end, and has time before it does, leaves in two steps, each of which is a view. First it reports
+// to the proposer that it leaves, and the next view announces that to all (View.Leaving): from then on it gets no tasks
+// or copies that it would take with it, and what it has goes to others (package recovery). When no process needs it any
+// more, as of a view, it says that it is free, and the view after that one is without it. It votes on that view as on
+// any other. So however many leave at the same time, those that stay have their votes, and no process has to be found
+// dead. It lingers until that view is open, and sends it to its members: those that stay may be fewer than a quorum of
+// the view before, and could not find out what was decided if all others were gone.
 //
-// It costs a message to the proposer for each step, and the view; several that leave at the same time share views. Who leaves
-// tells a new proposer by itself.
+// It costs a message to the proposer for each step, and the view; processes that leave at the same time share views. A
+// process that leaves notifies a new proposer itself.
 
-// leaver is a process that has told this one that it leaves.
+// leaver is a process that has announced to this one that it leaves.
 type leaver struct {
 	who  Member
 	free bool // as of the view in force
 }
 
-// leaveState is that of a process that leaves.
+// leaveState is the state of a process that leaves.
 type leaveState struct {
 	on   bool
-	free uint64        // the view as of which nobody needs it; 0: none
-	to   protocol.Rank // who was told last; nobody: nobody in this view
-	at   protocol.Time // when to tell again
+	free uint64        // the view as of which no process needs it; 0: none
+	to   protocol.Rank // the proposer last notified; nobody: none in this view
+	at   protocol.Time // when to notify it again
 	wait protocol.Time // and how long after that
 
-	lingers bool          // it is out, and waits until the view without it is open
+	lingers bool          // it is removed, and waits until the view without it is open
 	until   protocol.Time // but no longer than this
 }
 
-// Leave says that this process is to leave. free is the view as of which nobody needs it any more: the next
-// one may be without it. 0: it is still needed. A process that is not in cannot leave.
+// Leave says that this process is to leave. free is the view as of which no process needs it any more: the next one may
+// be without it. 0: it is still needed. A process that is no member cannot leave.
 func (p *Protocol) Leave(s *State, now protocol.Time, free uint64) {
 	if s.stage != inside {
 		return
@@ -50,16 +49,16 @@ func (p *Protocol) Leave(s *State, now protocol.Time, free uint64) {
 	}
 }
 
-// Leaving tells whether the process has said that it leaves.
+// Leaving reports whether the process has announced that it leaves.
 func (s *State) Leaving() bool { return s.leave.on }
 
-// Free tells whether the process has said that nobody needs it any more: it has left when it is out.
+// Free reports whether the process has announced that no process needs it any more: it has left once it is removed.
 func (s *State) Free() bool { return s.leave.free > 0 }
 
-// goes tells whether the process still has to ask for a view.
+// goes reports whether the process still has to ask for a view.
 func (s *State) goes() bool { return s.leave.on && (s.leave.free > 0 || !s.view.Leaves(s.self.ID)) }
 
-// goodbye tells the proposer that this process leaves, or is free.
+// goodbye notifies the proposer that this process leaves, or is free.
 func (p *Protocol) goodbye(s *State, now protocol.Time) {
 	if !s.goes() {
 		return
@@ -80,7 +79,7 @@ func (p *Protocol) goodbye(s *State, now protocol.Time) {
 	s.send(chief.ID, chief.Incarnation, p.write(Letter{Kind: Leave, Who: s.self, Number: l.free}))
 }
 
-// linger has the members of the view without this process say whether it is open, and tells them of it.
+// linger asks the members of the view without this process whether it is open, and sends it to them.
 func (p *Protocol) linger(s *State, now protocol.Time) {
 	l := &s.leave
 	switch {
@@ -96,13 +95,13 @@ func (p *Protocol) linger(s *State, now protocol.Time) {
 	}
 }
 
-// part tells the user that this process is out.
+// part notifies the user that this process is removed.
 func (p *Protocol) part(s *State) {
 	s.leave.lingers = false
 	s.deliver(p.write(Letter{Kind: Excluded, Number: s.view.Number, Base: s.view}))
 }
 
-// parted are those who left with the view, which follows another one.
+// parted returns the members that left with v, which follows from.
 func (v *View) parted(from *View) (all []Member) {
 	if from == nil || len(from.Leaving) == 0 {
 		return nil
@@ -122,7 +121,7 @@ func (p *Protocol) goodbyeDue(s *State) protocol.Time {
 	return s.leave.at
 }
 
-// leaves is told that a process leaves. Who does not propose passes that on.
+// leaves handles the notice that a process leaves. A process that does not propose passes it on.
 func (p *Protocol) leaves(s *State, l *Letter) {
 	if s.stage != inside || !s.view.Has(l.Who) {
 		return
@@ -152,8 +151,8 @@ func (s *State) takeLeave(who Member, free uint64) {
 	s.leavers[i].free = isFree
 }
 
-// stayLeaving takes over into the next view who leaves. That nobody needs a process any more stays true if that
-// view differs only in that others are gone who left, too: what anybody needed of those, others have.
+// stayLeaving carries over into the next view which processes leave. That no process needs one of them any more stays
+// true if that view differs only in that other leaving processes are gone: what was needed of those, others have.
 func (p *Protocol) stayLeaving(s *State, now protocol.Time, v *View) {
 	free := s.view != nil && v.shrinks(s.view)
 	if l := &s.leave; l.on {
@@ -173,7 +172,7 @@ func (p *Protocol) stayLeaving(s *State, now protocol.Time, v *View) {
 	s.leavers = still
 }
 
-// shrinks tells whether the view follows another one, and the only difference is that some are gone who left.
+// shrinks reports whether v follows from, and the only difference is that some leaving members are gone.
 func (v *View) shrinks(from *View) bool {
 	if v.Number != from.Number+1 || v.Epoch != from.Epoch || !slices.Equal(v.Owners, from.Owners) || !slices.Equal(v.Since, from.Since) {
 		return false
@@ -191,12 +190,12 @@ func (v *View) shrinks(from *View) bool {
 	return true
 }
 
-// freed tells whether a member may be left out of the next view, as it wants to be.
+// freed reports whether a member may be left out of the next view, as it wants to be.
 func (s *State) freed(m Member) bool {
 	return slices.ContainsFunc(s.leavers, func(l leaver) bool { return l.who == m && l.free })
 }
 
-// leaving are those who leave in the next view, of the members of the view in force.
+// leaving returns which members of the view in force leave in the next view.
 func (s *State) leaving() []protocol.Rank {
 	if len(s.leavers) == 0 {
 		return s.view.Leaving
@@ -210,13 +209,13 @@ func (s *State) leaving() []protocol.Rank {
 	return all
 }
 
-// Leaves tells whether a member leaves.
+// Leaves reports whether a member leaves.
 func (v *View) Leaves(id protocol.Rank) bool {
 	_, does := slices.BinarySearch(v.Leaving, id)
 	return does
 }
 
-// left is the view with those of some that are in it leaving.
+// left marks those of some that are members as leaving, and returns the view.
 func (v *View) left(some []protocol.Rank) *View {
 	for i, id := range some {
 		_, in := v.Find(id)
@@ -230,7 +229,7 @@ func (v *View) left(some []protocol.Rank) *View {
 	return v
 }
 
-// announced is the next view if nothing changes but who leaves.
+// announced returns the next view if nothing changes but which members leave.
 func (v *View) announced(leaving []protocol.Rank) *View {
 	next := &View{Number: v.Number + 1, Members: v.Members, Gone: v.Gone, Epoch: v.Epoch}
 	return next.left(leaving).owned(v, v.Owners)

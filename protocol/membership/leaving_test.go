@@ -9,7 +9,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// leave has a process say that it leaves, or that it is free as of its view.
+// leave lets a process announce that it leaves, or that it is free as of its view.
 func (c *cluster) leave(r protocol.Rank, free bool) {
 	view := uint64(0)
 	if free {
@@ -58,8 +58,8 @@ func TestWhoLeavesIsAnnouncedAndThenRemoved(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesLingersUntilTheViewIsOpen: six of eight leave, and decide the view without them before the two that stay hear of it. If
-// they were gone then, the two could not find out.
+// TestWhoLeavesLingersUntilTheViewIsOpen: six of eight leave, and decide the view without them before the two that stay
+// hear of it. If the six were gone then, the two could not find out.
 func TestWhoLeavesLingersUntilTheViewIsOpen(t *testing.T) {
 	c := newCluster(t, 8, 0)
 	for r := range protocol.Rank(6) {
@@ -97,7 +97,7 @@ func TestWhoLeavesLingersUntilTheViewIsOpen(t *testing.T) {
 	}
 }
 
-// That nobody needs a process any more as of one view says nothing of the next.
+// That no process needs one any more as of one view says nothing of the next.
 func TestWhoIsFreeInAnotherViewStays(t *testing.T) {
 	c := newCluster(t, 4, 0)
 	c.leave(2, false)
@@ -116,7 +116,7 @@ func TestWhoIsFreeInAnotherViewStays(t *testing.T) {
 	}
 }
 
-// The proposer that was told dies, or another one joins below it: who leaves tells the next one.
+// The proposer that was notified dies, or another one joins below it: the leaving process notifies the next one.
 func TestTheNextProposerIsTold(t *testing.T) {
 	for steps := range 12 {
 		c := newCluster(t, 5, 0)
@@ -136,7 +136,8 @@ func TestTheNextProposerIsTold(t *testing.T) {
 	}
 }
 
-// Tasks of who leaves go to others with an epoch, and those of the dead to who leaves only if nobody else can own them.
+// Tasks of leaving members go to others with an epoch, and those of dead ones to leaving members only if no other can
+// own them.
 func TestOwnersOfThoseWhoLeave(t *testing.T) {
 	leave := func(n int, owners []protocol.Rank, who ...protocol.Rank) *View {
 		return First(n, owners).announced(who)

@@ -39,7 +39,7 @@ const (
 	Accept              // up: accepted (FAILURE_ACK)
 	Confirm             // down: this view is chosen; be in it
 	Present             // up: in it
-	Stable              // down: all that live are in it
+	Stable              // down: all live members are in it
 
 	// Between two processes.
 	Reject  // a higher ballot was promised
@@ -47,22 +47,22 @@ const (
 	Failure // a process has failed (NODE_FAILURE, ROOT_FAILURE)
 	Noted   // that is known (FAILURE_DET_ACK)
 	Join    // a process wants to join (NEW_NODE, NODE_ALIVE)
-	Leave   // a process leaves; Number is the view as of which nobody needs it any more, 0: it is needed
+	Leave   // a process leaves; Number is the view as of which no process needs it any more, 0: it is needed
 
 	// From a process to its driver, and back.
 	Record   // Work: keep this where it outlives the process
-	Fence    // Work: have a suspect killed; the letter is the proof (quorum.go)
+	Fence    // Work: request that a suspect is killed; the letter is the proof (quorum.go)
 	Opened   // Deliver: a view is open
-	Excluded // Deliver: this process is out
-	NoQuorum // Deliver: the failed cannot be voted out
+	Excluded // Deliver: this process is removed
+	NoQuorum // Deliver: the failed members cannot be voted out
 	Will     // what a dead process recorded last; comes before its Death notice
 	Wish     // Work: a suspect stands in the way, and only a minority could be asked; Fence it if it shows no life
 
 	// Between a process and its driver, about the arbiter.
-	Arbitrate // Work: ask the arbiter to name this process for the view; one of the next three comes of it, from this process
-	Granted   // it is named
-	Denied    // another one is
-	NoArbiter // there is no answer
+	Arbitrate // Work: ask the arbiter to name this process for the view; the answer is one of the next three, from this process
+	Granted   // this process is named
+	Denied    // another process is named
+	NoArbiter // the arbiter does not answer
 	kinds
 )
 
@@ -74,13 +74,13 @@ var kindNames = [kinds]string{
 
 func (k Kind) String() string { return protocol.Name(k, "Kind", kindNames[:]) }
 
-// Letter is what processes tell each other. It is never changed, and shared.
+// Letter is the content of a message. Letters are shared and never change.
 type Letter struct {
 	Kind    Kind
 	Flat    bool  // down: the route is no tree, all are children of the first
 	Open    bool  // Decided: the view is open
 	Certain bool  // Failure: the kernel says so; Fence: a majority has promised, otherwise only two are left
-	Willed  bool  // Failure: Base, Ballot and Value are what the dead recorded
+	Willed  bool  // Failure: Base, Ballot and Value are what the dead process recorded
 	Bits    uint8 // down: of a digit of the radix tree, whose nodes have 2^Bits children
 
 	Attempt uint32
@@ -94,12 +94,11 @@ type Letter struct {
 	Missing []protocol.Rank // up: nodes below that did not answer; Fence: members that are certainly dead
 }
 
-// Message is a letter on its way, with the lives of sender and receiver, and
-// on the tree the place that the letter is about: down the receiver's, up the
-// sender's.
+// Message is a letter on its way, with the incarnations of sender and receiver, and on the tree the place that the
+// letter is about: down the receiver's, up the sender's.
 type Message struct {
 	*Letter
-	From, To uint32 // incarnations; To 0: whichever
+	From, To uint32 // incarnations; To 0: any
 	At       uint32
 }
 
@@ -152,5 +151,5 @@ func (m Message) String() string {
 	return b.String()
 }
 
-// answer is the kind that goes up for one that goes down.
+// answer returns the kind that goes up in answer to one that goes down.
 func (k Kind) answer() Kind { return k + 1 }

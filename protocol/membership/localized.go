@@ -1,32 +1,26 @@
 // Localized views: the future work of Varma, Scalable, Fault-Tolerant Membership
 // for Group Communication on HPC Systems (NCSU 2006), end of chapter 5.
 //
-// A process keeps no list of members. Who is where in the radix tree is
-// arithmetic, so all it has to know is who stands in for the dead near it: for
-// each subtree beside its own path from the root, and for each of its own
-// children, the lowest id that is not known to be dead (localizedtable.go).
-// Views are decided by sweeps over that tree: down propose, up acceptances, down
-// stable (localizedsweep.go).
+// A process keeps no list of members. Which process is where in the radix tree is arithmetic, so all it has to know is
+// which processes stand in for the dead near it: for each subtree beside its own path from the root, and for each of its
+// own children, the lowest id that is not known to be dead (localizedtable.go). Views are decided by sweeps over that
+// tree: down propose, up acceptances, down stable (localizedsweep.go).
 //
 // # The tree and its degree
 //
-// The place of a dead process is taken by the lowest live id of its subtree; so
-// the root is the lowest live id, as in the thesis (3.1.5). The places a process
-// x holds are a chain from x upwards: who holds a place holds the next one below
-// it on its own path, since the lowest of a set is the lowest of each part it is
-// in. Of a place above x, one child lies on the path to x and is held by x too;
-// of x itself none does. If x is at level ℓ and the highest place it holds at
-// level t, it has at most
+// The place of a dead process is taken by the lowest live id of its subtree; so the root is the lowest live id, as in
+// the thesis (3.1.5). The places that a process x holds are a chain from x upwards: the holder of a place holds the next
+// one below it on its own path, since the lowest of a set is the lowest of each part it is in. Of a place above x, one
+// child lies on the path to x and is held by x too; of x itself none does. If x is at level ℓ and the highest place it
+// holds at level t, it has at most
 //
 //	(a−1)·(ℓ−t) + a  ≤  (a−1)·(H−1) + a
 //
-// children, H being the number of levels of the tree without failures, however
-// many are dead. Giving the children of the dead to its parent, as in the thesis
-// (3.1.3), has no such bound. The depth never grows: a child holds a place that is
-// at least one level below that of its parent, so there are at most H−1 links from
-// the root to anybody. And it is one tree: the subtrees that a process asks
-// others to cover are disjoint, and together with itself and the dead above it
-// they are all of the place it was asked to cover.
+// children, H being the number of levels of the tree without failures, however many processes are dead. Giving the
+// children of a dead process to its parent, as in the thesis (3.1.3), has no such bound. The depth never grows: a child
+// holds a place that is at least one level below that of its parent, so there are at most H−1 links from the root to any
+// process. And it is one tree: the subtrees that a process asks others to cover are disjoint, and together with itself
+// and the dead above it they are all of the place it was asked to cover.
 //
 // # What it promises
 //
@@ -35,9 +29,8 @@
 //   - A view removes only processes that are dead. If deaths and joins end, a last
 //     view is opened by every survivor, and by then every member that is dead has
 //     been removed.
-//   - Every survivor knows who stands above and below it. A view's size is exact in
-//     this sense: it counts those that accepted the view. If nobody dies later,
-//     it is the number of the living.
+//   - Every survivor knows which processes are above and below it. A view's size is exact in this sense: it counts those
+//     that accepted the view. If no process dies later, it is the number of live processes.
 //   - Whether an id is alive is found out by asking along the tree, in at most
 //     2(H−1)+1 messages (localizedask.go).
 //
@@ -49,35 +42,29 @@
 //
 // # Why all see the same
 //
-// A process is root when all lower ids are certainly dead. So there is one at a
-// time, and proposals are ordered by their proposer, then by their view. Stable is
-// said when every live process has accepted: the tree reaches all. So if anybody
-// opened view n with some changes, every process then alive had accepted these,
-// each later proposer among them; and a proposer that has accepted view n, and does
-// not know it to be open, proposes the same again. If it has not accepted view n,
-// nobody has opened it: the proposer is free, and who accepted another view n gives
-// that up. A proposal of view n+1 says that n is stable, so who missed the notice
-// learns it then; and a notice is missed only if somebody died, which is the reason
-// of a next view. A new root always has something to propose: the removal of the
-// one before it.
+// A process is root when all lower ids are certainly dead. So there is one at a time, and proposals are ordered by their
+// proposer, then by their view. The root sends stable when every live process has accepted: the tree reaches all. So if
+// any process opened view n with some changes, every process then alive had accepted these, each later proposer among
+// them; and a proposer that has accepted view n, and does not know it to be open, proposes the same again. If it has not
+// accepted view n, no process has opened it: the proposer is free, and a process that accepted another view n drops that
+// one. A proposal of view n+1 says that n is stable, so a process that missed the notice learns it then; and a process
+// misses a notice only if another one died, which is the reason of a next view. A new root always has something to
+// propose: the removal of the one before it.
 //
 // # Cost
 //
-// One failure of N: one report, N−2 messages each for propose, accept and stable;
-// from the report's arrival to stability at the root 2(H−1) hops. The sweep is also
-// the report's acknowledgement. Who knows of more deaths tells of them in its
-// acceptance, so each further sweep makes up to 12 changes; where views follow each
-// other, the proposal of one is the notice of the other. Memory: 8 bytes for each of
-// (a−1)(H−1)+a entries and 232 more, whatever happened before. Survives any
-// deaths, also during sweeps, of roots and chains of roots, while one process
-// lives that is in an open view and knows it.
+// One failure of N: one report, N−2 messages each for propose, accept and stable; from the report's arrival to stability
+// at the root 2(H−1) hops. The sweep is also the report's acknowledgement. A process that knows of more deaths reports
+// them in its acceptance, so each further sweep makes up to 12 changes; where views follow each other, the proposal of
+// one is the notice of the other. Memory: 8 bytes for each of (a−1)(H−1)+a entries and 232 more, whatever happened
+// before. Survives any deaths, also during sweeps, of roots and chains of roots, while one process lives that is in an
+// open view and knows it.
 //
 // # What it assumes
 //
-// Reliable links, in order. A detector that tells a process of the death of
-// everyone whom it watches (watched), once it does, however long ago that was. Ids
-// are given in order: if id j asks to join, those before it have joined, are about
-// to, or are dead. An id is never used again: there are no incarnations.
+// Reliable links, in order. A detector that reports to a process the death of each one that it watches (watched), as soon
+// as it watches it, however long ago the death was. Ids are given in order: if id j asks to join, those before it have
+// joined, are about to, or are dead. An id is never used again: there are no incarnations.
 
 package membership
 
@@ -104,7 +91,7 @@ type LocalConfig struct {
 	Capacity int
 	// Fanout is a: how many children a process has, a power of two.
 	Fanout int
-	// Retry is after which time an unanswered question is asked again. 0: 1000.
+	// Retry is the time after which an unanswered question is asked again. 0: 1000.
 	Retry protocol.Time
 }
 
@@ -134,7 +121,7 @@ func NewLocalized(c LocalConfig) (*Localized, error) {
 	return l, nil
 }
 
-// DegreeMax is how many children a process can come to have among n ids.
+// DegreeMax returns how many children a process can come to have among n ids.
 func (l *Localized) DegreeMax(n int) int {
 	return l.tree.level(protocol.Rank(n-1))*(l.tree.fanout()-1) + l.tree.fanout()
 }
@@ -145,7 +132,7 @@ type LocalChange protocol.Rank
 // localAll removes all members in the subtree of a place.
 func localAll(at protocol.Rank) LocalChange { return LocalChange(^at) }
 
-// At is the one that is removed, or the top of the subtree.
+// At returns the process that is removed, or the top of the subtree.
 func (c LocalChange) At() protocol.Rank {
 	if c.All() {
 		return protocol.Rank(^c)
@@ -153,13 +140,13 @@ func (c LocalChange) At() protocol.Rank {
 	return protocol.Rank(c)
 }
 
-// All tells whether all in the subtree are removed.
+// All reports whether all in the subtree are removed.
 func (c LocalChange) All() bool { return c < 0 }
 
 // LocalKind is the kind of a LocalMessage.
 type LocalKind uint8
 
-// What processes tell each other, and their users.
+// Messages between processes, and from them to their users.
 const (
 	LocalPropose LocalKind = iota // down: this is the next view; cover the subtree of At
 	LocalAccept                   // up: all in the subtree of At have accepted
@@ -167,17 +154,17 @@ const (
 	LocalReport                   // to the proposer: these are dead
 	LocalJoin                     // to the lowest id: let me in
 	LocalAsk                      // along the tree: is At alive?
-	LocalTell                     // to who asked: At is alive (Size 1) or is not (0)
+	LocalTell                     // to the asker: At is alive (Size 1) or is not (0)
 	LocalOpened                   // to the user: view Number is open
 	LocalAnswer                   // to the user: what LocalTell says
 )
 
-// LocalMessage is what processes tell each other, and their users.
+// LocalMessage is a message between processes, or from one to its user.
 type LocalMessage struct {
 	Changes [localChanges]LocalChange // Propose, Opened: of the view; Accept, Report: for the next one
 	Number  uint32                    // of the view
 	At      protocol.Rank             // the place, or the id asked for
-	By      protocol.Rank             // the proposer; Ask: who asks
+	By      protocol.Rank             // the proposer; Ask: the asker
 	Base    protocol.Rank             // ids below may be members of the view before; Accept: 1 if one of an open view has accepted
 	End     protocol.Rank             // ids below may be members of this view
 	Size    protocol.Rank             // how many accepted: Propose: the view before; Accept: in the subtree
@@ -222,9 +209,9 @@ type LocalState struct {
 
 	sent  uint64 // entries that were sent what the present phase sends
 	acked uint64 // entries that have accepted
-	told  uint64 // entries whose end the proposer was told of
+	told  uint64 // entries whose end was reported to the proposer
 
-	askAgain protocol.Time // when
+	askAgain protocol.Time // when to ask again
 
 	number    uint32 // of the latest view accepted
 	open      uint32 // of the latest known to be stable
@@ -232,14 +219,14 @@ type LocalState struct {
 
 	dead     uint32 // levels whose ancestor is known to be dead
 	removed  uint32 // levels whose ancestor a view has removed
-	toldDead uint32 // levels whose ancestor's death the proposer was told of
+	toldDead uint32 // levels whose ancestor's death was reported to the proposer
 
 	self, ballot, asker protocol.Rank // ballot: the proposer of the latest view accepted
-	size, lastSize      protocol.Rank // who accepted: here and below; all, the latest open view
+	size, lastSize      protocol.Rank // how many accepted: here and below; of all, the latest open view
 	asked               protocol.Rank // ids below want to be members
-	contact             protocol.Rank // joining: whom to ask
+	contact             protocol.Rank // joining: the process to ask
 	query               protocol.Rank // what the user asked; −1: nothing
-	relay, relayFor     protocol.Rank // what to ask on, for whom; −1: nothing
+	relay, relayFor     protocol.Rank // the question to pass on, and its asker; −1: none
 
 	level  uint8 // of self
 	top    uint8 // level of the highest place held
@@ -272,7 +259,7 @@ func (l *Localized) Init(s *LocalState, self protocol.Rank, _ uint64) {
 		s.member, s.settled = true, true
 		s.number, s.open, s.delivered = 1, 1, 1
 		s.ballot, s.answered = 0, true
-		s.sent = math.MaxUint64 // everybody knows
+		s.sent = math.MaxUint64 // every process knows
 		s.lastSize = l.first
 		s.content[1] = localContent{base: l.first, end: l.first}
 	}
@@ -289,7 +276,7 @@ func (l *Localized) Receive(s *LocalState, _ protocol.Time, from protocol.Rank, 
 	case LocalStable:
 		l.stable(s, &m)
 	case LocalReport:
-		if m.Number == s.number && m.By == s.ballot { // else it will be told by an acceptance
+		if m.Number == s.number && m.By == s.ballot { // else an acceptance will report it
 			s.gather(m.Changes[:m.N])
 		}
 	case LocalJoin:
@@ -305,8 +292,8 @@ func (l *Localized) Receive(s *LocalState, _ protocol.Time, from protocol.Rank, 
 	}
 }
 
-// Notify implements protocol.Protocol. It takes Deaths; Begin at a process that is
-// no member: join; Begin at a member: is the process with the id Value alive?
+// Notify implements protocol.Protocol. It takes Deaths; Begin at a process that is no member: join; Begin at a member:
+// is the process with the id Value alive?
 func (l *Localized) Notify(s *LocalState, _ protocol.Time, n protocol.Notice) {
 	switch n.Kind {
 	case protocol.Death:
@@ -324,7 +311,7 @@ func (l *Localized) Notify(s *LocalState, _ protocol.Time, n protocol.Notice) {
 	}
 }
 
-// seeks tells whether the process wants to join and knows somebody to ask.
+// seeks reports whether the process wants to join and knows a process to ask.
 func (s *LocalState) seeks() bool { return s.joining && !s.settled && s.contact < s.self }
 
 // Next implements protocol.Protocol.

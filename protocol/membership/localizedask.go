@@ -1,10 +1,8 @@
-// Is a process alive? The question goes up to the lowest place held whose subtree
-// holds the id, and down to the process itself, which says yes, or to one that
-// knows it to be dead, which says no; the answer goes straight to who asked. That
-// is at most 2(H−1) messages and one. A process passes on one question at a time
-// and drops others, and the dead drop theirs: who has no answer after a while asks
-// again. A yes was true when it was given; a no is true for ever, unless it is about
-// an id that nobody had yet.
+// Is a process alive? The question goes up to the lowest place held whose subtree holds the id, and down to the process
+// itself, which says yes, or to one that knows it to be dead, which says no; the answer goes straight to the asker. That
+// is at most 2(H−1) messages and one. A process passes on one question at a time and drops others, and dead processes
+// drop theirs: an asker without an answer after a while asks again. A yes was true when it was given; a no is true for
+// ever, unless it is about an id that no process had yet.
 
 package membership
 
@@ -52,7 +50,7 @@ func localTold(kind LocalKind, at protocol.Rank, alive bool) LocalMessage {
 	return m
 }
 
-// route says who knows more about a process; −1: what is known here is all.
+// route returns a process that knows more about another one; −1: what is known here is all.
 func (l *Localized) route(s *LocalState, at protocol.Rank) (to protocol.Rank, alive bool) {
 	if at == s.self || at >= s.end() {
 		return -1, at == s.self

@@ -25,7 +25,7 @@ func newLocal(t testing.TB, c membership.LocalConfig) *membership.Localized {
 	return l
 }
 
-// localConfig is a world of localized views in which everybody may die.
+// localConfig is a world of localized views in which every process may die.
 func localConfig(t testing.TB, c membership.LocalConfig, crashes int) localChaos {
 	t.Helper()
 	c.Capacity = max(c.Capacity, c.Members)
@@ -72,7 +72,7 @@ func checkLocalStep(l *membership.Localized, w *localWorld) error {
 	return nil
 }
 
-// localHistory is what all processes saw together.
+// localHistory is what all processes have seen together.
 type localHistory struct {
 	views   map[uint32]membership.LocalMessage
 	last    uint32
@@ -80,7 +80,7 @@ type localHistory struct {
 	removed map[protocol.Rank]bool
 }
 
-// history puts together what was delivered, and says where two differ.
+// history merges what was delivered, and returns an error where two processes differ.
 func history(l *membership.Localized, w *localWorld) (*localHistory, error) {
 	h := &localHistory{views: map[uint32]membership.LocalMessage{}, last: 1, end: l.First(), removed: map[protocol.Rank]bool{}}
 	for r := range protocol.Rank(w.P()) {
@@ -122,7 +122,7 @@ func (h *localHistory) take(l *membership.Localized, m membership.LocalMessage) 
 	h.end = m.End
 }
 
-// checkLocal says what is wrong at the end of a run.
+// checkLocal returns what is wrong at the end of a run.
 func checkLocal(l *membership.Localized, w *localWorld) error {
 	h, err := history(l, w)
 	if err != nil {
@@ -142,7 +142,7 @@ func checkLocal(l *membership.Localized, w *localWorld) error {
 		}
 	}
 	if settled == 0 {
-		return nil // nobody is left to let the others in
+		return nil // no process is left to let the others in
 	}
 	for r := range protocol.Rank(w.P()) {
 		if !w.Alive(r) {
@@ -166,7 +166,7 @@ func checkLocal(l *membership.Localized, w *localWorld) error {
 	}, w.P())
 }
 
-// checkLocalAnswers demands that questions are answered, and truly so.
+// checkLocalAnswers demands that questions get answers, and true ones.
 func checkLocalAnswers(l *membership.Localized, w *localWorld) error {
 	for r := range protocol.Rank(w.P()) {
 		if w.Alive(r) && w.State(r).Query() >= 0 {
@@ -181,8 +181,8 @@ func checkLocalAnswers(l *membership.Localized, w *localWorld) error {
 	return nil
 }
 
-// checkLocalTree demands that those below each other are one tree that reaches
-// all who live, within the bounds of degree and depth.
+// checkLocalTree demands that the processes below each other form one tree that reaches all live ones, within the bounds
+// of degree and depth.
 func checkLocalTree(l *membership.Localized, live int, state func(protocol.Rank) *membership.LocalState, p int) error {
 	root := protocol.Rank(0)
 	for state(root) == nil {
@@ -220,7 +220,7 @@ func checkLocalTree(l *membership.Localized, live int, state func(protocol.Rank)
 	return nil
 }
 
-// localSeed is what schedules are drawn from.
+// localSeed is the seed that schedules are drawn from.
 const localSeed = 1
 
 var localTimes = flag.Int("local-times", 1, "how many times as many random schedules of localized views")
@@ -253,8 +253,7 @@ func TestLocalizedInRandomSchedules(t *testing.T) {
 	}
 }
 
-// TestLocalizedMistakesAreFound plants them: what does not find these cannot be
-// trusted when it finds nothing.
+// TestLocalizedMistakesAreFound plants mistakes: a test that does not find these cannot be trusted when it finds nothing.
 func TestLocalizedMistakesAreFound(t *testing.T) {
 	for _, mistake := range membership.LocalMistakes {
 		t.Run(mistake.Name, func(t *testing.T) {
@@ -295,7 +294,7 @@ func TestLocalizedInEverySchedule(t *testing.T) {
 		t.Run(fmt.Sprintf("%d of %d, %d die", c.Members, c.Capacity, c.crashes), func(t *testing.T) {
 			cfg := localConfig(t, c.LocalConfig, c.crashes)
 			cfg.Step = nil
-			cfg.Inputs = cfg.Inputs[min(c.Members, 3):] // nobody asks
+			cfg.Inputs = cfg.Inputs[min(c.Members, 3):] // no process asks
 			report, err := chaos.Exhaustive(cfg)
 			t.Logf("%d states, %d ends, %.1f s", report.States, report.Terminals, report.Seconds)
 			if err != nil {

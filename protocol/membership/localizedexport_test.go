@@ -6,7 +6,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// What the tests that attack localized views look at.
+// The tests that attack localized views use these accessors.
 
 func (l *Localized) First() protocol.Rank             { return l.first }
 func (l *Localized) Contains(q, r protocol.Rank) bool { return l.tree.contains(q, r) }
@@ -14,8 +14,8 @@ func (l *Localized) Level(r protocol.Rank) int        { return l.tree.level(r) }
 func (s *LocalState) Settled() bool                   { return s.settled }
 func (s *LocalState) Query() protocol.Rank            { return s.query }
 
-// Plant makes a mistake: before is called before each Receive, Notify and Next,
-// after is called after it, and told says that it was Notify. Either may be nil.
+// Plant plants a mistake: before runs before each Receive, Notify and Next, after runs after it, and told says that the
+// call was Notify. Either may be nil.
 func (w *LocalWatched) Plant(before func(l *Localized, s *LocalState), after func(l *Localized, s *LocalState, told bool)) {
 	w.machine = &localPlanted{w.members, before, after}
 }
@@ -49,7 +49,7 @@ func (p *localPlanted) Next(s *LocalState, now protocol.Time) (a protocol.Action
 	return a
 }
 
-// LocalMistakes are what a Localized could do wrong.
+// LocalMistakes are mistakes that a Localized could make.
 var LocalMistakes = []struct {
 	Name   string
 	Before func(*Localized, *LocalState)
@@ -156,8 +156,7 @@ var LocalMistakes = []struct {
 	},
 }
 
-// Neighbours returns who stands above the process in the tree, −1 for the root,
-// and who below it.
+// Neighbours returns the process above this one in the tree, −1 for the root, and those below it.
 func (l *Localized) Neighbours(s *LocalState) (above protocol.Rank, below []protocol.Rank) {
 	for i := l.slot(int(s.top)); i < l.slots(s); i++ {
 		if s.low[i] < s.end() {
@@ -167,8 +166,7 @@ func (l *Localized) Neighbours(s *LocalState) (above protocol.Rank, below []prot
 	return l.above(s), below
 }
 
-// View returns the number of the latest view that the user knows and how many
-// accepted it; 0 before the first.
+// View returns the number of the latest view that the user knows and how many processes accepted it; 0 before the first.
 func (s *LocalState) View() (number uint64, size int) {
 	return uint64(s.delivered), int(s.lastSize)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// localStates keeps an eye on the states of a simulation.
+// localStates records the states of a simulation.
 type localStates struct {
 	*membership.LocalWatched
 	states []*membership.LocalWatchedState
@@ -38,7 +38,7 @@ func (c *localCount) Delivered(_ protocol.Time, _ protocol.Rank, m membership.Lo
 	}
 }
 
-// simulateLocal runs n processes of which some are dead, and returns how they end.
+// simulateLocal runs n processes, some of them dead, and returns how they end.
 func simulateLocal(t *testing.T, n, fanout int, dead []protocol.Rank, inputs ...logp.Input) (*membership.Localized, *localStates, *localCount) {
 	t.Helper()
 	l := newLocal(t, membership.LocalConfig{Members: n, Fanout: fanout})
@@ -105,8 +105,8 @@ func TestLocalTreeIsWholeAndBoundedAfterManyDeaths(t *testing.T) {
 	}
 }
 
-// TestLocalDegreeReachesItsBound: with everybody above level 7 dead, the first
-// process there stands in for seven, with a−1 children for each and its own a.
+// TestLocalDegreeReachesItsBound: with every process above level 7 dead, the first process there stands in for seven,
+// with a−1 children for each and its own a.
 func TestLocalDegreeReachesItsBound(t *testing.T) {
 	l, p, _ := simulateLocal(t, 1023, 2, ranksBelow(127))
 	_, below := l.Neighbours(&p.states[127].LocalState)

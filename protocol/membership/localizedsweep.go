@@ -1,9 +1,7 @@
-// The sweeps of localized views. A message says which place its receiver is to
-// cover; the receiver covers the entries of its table from that level on, each by
-// the lowest id there that it does not know to be dead, and answers when all have
-// answered. If one dies meanwhile, the next id of its entry is asked for all of
-// it: those below answer again, at once. No sweep is ever started again because
-// of a death, unless the proposer died.
+// The sweeps of localized views. A message says which place its receiver is to cover; the receiver covers the entries of
+// its table from that level on, each through the lowest id there that it does not know to be dead, and answers when all
+// have answered. If one of these dies meanwhile, the receiver asks the next id of its entry for all of the entry: those
+// below answer again, at once. A death never restarts a sweep, unless the proposer died.
 
 package membership
 
@@ -13,7 +11,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// proposed takes a proposal.
+// proposed handles a proposal.
 func (l *Localized) proposed(s *LocalState, from protocol.Rank, m *LocalMessage) {
 	region := l.tree.level(m.At)
 	switch {
@@ -27,9 +25,8 @@ func (l *Localized) proposed(s *LocalState, from protocol.Rank, m *LocalMessage)
 	l.hold(s, int(s.region))
 }
 
-// askedAgain takes the proposal that it has from somebody else. Who asks to cover
-// more knows that who asked for less is dead; of two that ask for the same, the
-// higher stands in for the lower.
+// askedAgain handles a proposal that the process already has, from another asker. An asker that asks to cover more knows
+// that the one that asked for less is dead; of two that ask for the same, the higher stands in for the lower.
 func (s *LocalState) askedAgain(from protocol.Rank, region int) {
 	if !s.proposing || region > int(s.region) || region == int(s.region) && from <= s.asker {
 		return
@@ -37,10 +34,9 @@ func (s *LocalState) askedAgain(from protocol.Rank, region int) {
 	s.asker, s.region, s.answered = from, uint8(region), false
 }
 
-// accept takes a proposal that is new. One of the next view says that the view
-// before is stable, and had all its members accept it. A later proposer may be one
-// view behind, and propose that again: the one beyond is void, for without the
-// later proposer's acceptance nobody has opened it.
+// accept accepts a new proposal. A proposal of the next view says that the view before is stable: all its members have
+// accepted it. A later proposer may be one view behind, and propose that number again. Then the view beyond is void: no
+// process has opened it without the later proposer's acceptance.
 func (l *Localized) accept(s *LocalState, from protocol.Rank, m *LocalMessage) {
 	switch {
 	case s.self >= m.Base && !s.settled: // it joins with this view
@@ -77,7 +73,7 @@ func (l *Localized) opens(s *LocalState, size protocol.Rank) {
 	}
 }
 
-// opened tells the user of the next view.
+// opened returns the next view for the user.
 func (s *LocalState) opened() LocalMessage {
 	s.delivered++
 	c := &s.content[s.delivered&1]
@@ -91,9 +87,8 @@ func (s *LocalState) opened() LocalMessage {
 	return m
 }
 
-// accepted takes the answer for an entry. That of somebody known to be dead is true,
-// but who was asked in its place will answer too, with what it knows for the next
-// view.
+// accepted handles the answer for an entry. The answer of a process known to be dead is true, but the process asked in
+// its place will answer too, with what it knows for the next view.
 func (l *Localized) accepted(s *LocalState, from protocol.Rank, m *LocalMessage) {
 	if m.Number != s.number || m.By != s.ballot || !s.proposing {
 		return
@@ -112,8 +107,8 @@ func (l *Localized) accepted(s *LocalState, from protocol.Rank, m *LocalMessage)
 	}
 }
 
-// stable takes the notice. A late one, of an earlier proposer, leaves what the
-// present one asked to be answered.
+// stable handles the notice. After a late one, of an earlier proposer, the process still answers what the present
+// proposer asked.
 func (l *Localized) stable(s *LocalState, m *LocalMessage) {
 	if m.Number != s.number {
 		return
@@ -126,11 +121,11 @@ func (l *Localized) stable(s *LocalState, m *LocalMessage) {
 	}
 }
 
-// gather keeps what the next view is to change, as far as there is room: who finds
-// none tells of it in its next acceptance.
+// gather keeps changes for the next view, as far as there is room; a process whose changes find none reports them in its
+// next acceptance.
 func (s *LocalState) gather(changes []LocalChange) {
 	if s.delivered+1 < s.number {
-		return // its place is taken by the view before; only a proposer is told so early
+		return // the view before takes its place; only a proposer gets changes so early
 	}
 	for _, c := range changes {
 		s.content[(s.number+1)&1].add(c)
@@ -153,10 +148,9 @@ func (c *localContent) add(change LocalChange) bool {
 	return true
 }
 
-// lead is what a root does besides sending. It tells whether a view has opened. One
-// that is itself not known to be in an open view needs somebody who is: it may
-// have accepted what its proposer did not live to finish and another did
-// otherwise.
+// lead does what a root does besides sending, and reports whether a view has opened. A root that is not itself known to
+// be in an open view needs a process that is: it may have accepted a view that its proposer did not live to finish, and
+// that another proposer finished otherwise.
 func (l *Localized) lead(s *LocalState) bool {
 	for {
 		switch mine := s.ballot == s.self; {
@@ -181,8 +175,8 @@ func (l *Localized) lead(s *LocalState) bool {
 func (l *Localized) propose(s *LocalState) bool {
 	next, end := &s.content[(s.number+1)&1], s.end()
 	if s.ballot != s.self {
-		// It is dead, and who has its place may have told nobody but it. It
-		// proposed the latest view, so no view has removed it.
+		// It is dead, and the process that holds its place may have reported that only to it. It proposed the latest
+		// view, so no view has removed it.
 		next.add(LocalChange(s.ballot))
 	}
 	l.deaths(s, next.add)
@@ -195,7 +189,7 @@ func (l *Localized) propose(s *LocalState) bool {
 	return true
 }
 
-// covered tells whether all entries have accepted that must.
+// covered reports whether all entries that must accept have accepted.
 func (l *Localized) covered(s *LocalState) bool {
 	for i, end := l.slot(int(s.region)), s.end(); i < l.slots(s); i++ {
 		if s.low[i] < end && s.acked>>i&1 == 0 {
@@ -205,7 +199,7 @@ func (l *Localized) covered(s *LocalState) bool {
 	return true
 }
 
-// sweep is what the present sweep has to send next.
+// sweep returns what the present sweep has to send next.
 func (l *Localized) sweep(s *LocalState) (to protocol.Rank, m LocalMessage, ok bool) {
 	skip := s.sent
 	if s.proposing {
@@ -228,7 +222,7 @@ func (l *Localized) sweep(s *LocalState) (to protocol.Rank, m LocalMessage, ok b
 	return 0, LocalMessage{}, false
 }
 
-// down is what is sent to who is to cover a place.
+// down returns the message to the process that is to cover a place.
 func (s *LocalState) down(at protocol.Rank) LocalMessage {
 	m := LocalMessage{Kind: LocalStable, Number: s.number, By: s.ballot, At: at, Size: s.lastSize}
 	if s.proposing {
@@ -238,7 +232,7 @@ func (s *LocalState) down(at protocol.Rank) LocalMessage {
 	return m
 }
 
-// answer accepts for the place to cover, with all that is known for the next view.
+// answer returns the acceptance for the place to cover, with all that is known for the next view.
 func (l *Localized) answer(s *LocalState) LocalMessage {
 	next := &s.content[(s.number+1)&1]
 	l.deaths(s, next.add)
@@ -252,8 +246,8 @@ func (l *Localized) answer(s *LocalState) LocalMessage {
 	return m
 }
 
-// report tells the proposer of deaths that no acceptance will tell of. If it is
-// dead itself, the next one will ask for acceptances.
+// report returns the deaths that no acceptance will report, for the proposer. If the proposer is dead itself, the next
+// one will ask for acceptances.
 func (l *Localized) report(s *LocalState) (LocalMessage, bool) {
 	if s.top == 0 || s.proposing && !s.answered {
 		return LocalMessage{}, false
@@ -263,11 +257,10 @@ func (l *Localized) report(s *LocalState) (LocalMessage, bool) {
 	return LocalMessage{Kind: LocalReport, Number: s.number, By: s.ballot, Changes: c.changes, N: c.n}, c.n > 0
 }
 
-// deaths lists the dead that are the process's to tell of, once a sweep: those whose
-// places it holds, and subtrees beside these in which nobody lives. If deaths end,
-// everybody dead is told of by somebody: take the highest place above it whose
-// subtree is dead, and the process that holds the place above that; if there is
-// none, somebody holds its own.
+// deaths lists the deaths that the process has to report, once a sweep: of processes whose places it holds, and of
+// subtrees beside these in which no process lives. If deaths end, every dead process is reported by some process: take
+// the highest place above it whose subtree is dead, and the process that holds the place above that; if there is none,
+// the process that holds its own.
 func (l *Localized) deaths(s *LocalState, add func(LocalChange) bool) {
 	for level := int(s.top); level < int(s.level); level++ {
 		if (s.removed|s.toldDead)>>level&1 != 0 {
@@ -289,8 +282,7 @@ func (l *Localized) deaths(s *LocalState, add func(LocalChange) bool) {
 	}
 }
 
-// pending tells whether the latest view, be it open or not, removes a process that
-// is alone.
+// pending reports whether the latest view, open or not, removes a single process.
 func (s *LocalState) pending(c LocalChange) bool {
 	latest := &s.content[s.number&1]
 	return slices.ContainsFunc(latest.changes[:latest.n], func(p LocalChange) bool { return p.At() == c.At() })

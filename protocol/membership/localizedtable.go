@@ -1,9 +1,7 @@
-// The table of localized views. Its entries are the subtrees beside the path from
-// the place 0 to a process: a−1 for each level above it, then its own a children.
-// Those from level t on are all of the subtree of its ancestor at level t, but
-// for the path itself. The lowest id of an entry that is not known to be dead is
-// found by going up one by one, as the thesis looks for a root (3.1.5): ids that
-// the detector tells of are passed.
+// The table of localized views. Its entries are the subtrees beside the path from the place 0 to a process: a−1 for each
+// level above it, then its own a children. The entries from level t on are all of the subtree of its ancestor at level t,
+// but for the path itself. The lowest id of an entry that is not known to be dead is found by going up one by one, as the
+// thesis looks for a root (3.1.5), past ids that the detector reports.
 
 package membership
 
@@ -13,13 +11,13 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// slots is how many entries the table has.
+// slots returns how many entries the table has.
 func (l *Localized) slots(s *LocalState) int { return l.slot(int(s.level)) + l.tree.fanout() }
 
-// slot is the first entry of a level.
+// slot returns the first entry of a level.
 func (l *Localized) slot(level int) int { return level * (l.tree.fanout() - 1) }
 
-// place is the top of an entry's subtree.
+// place returns the top of an entry's subtree.
 func (l *Localized) place(s *LocalState, i int) protocol.Rank {
 	level := min(i/(l.tree.fanout()-1), int(s.level))
 	link := i - l.slot(level)
@@ -29,7 +27,7 @@ func (l *Localized) place(s *LocalState, i int) protocol.Rank {
 	return l.tree.child(l.tree.ancestor(s.self, level), link)
 }
 
-// entry is the one that r is in; −1 if r is on the path.
+// entry returns the entry that r is in; −1 if r is on the path.
 func (l *Localized) entry(s *LocalState, r protocol.Rank) int {
 	below, route := l.tree.route(r)
 	for level := 0; level < below; level++ {
@@ -47,7 +45,7 @@ func (l *Localized) entry(s *LocalState, r protocol.Rank) int {
 	return -1
 }
 
-// end is the end of the ids in the latest view accepted.
+// end returns the end of the ids in the latest view accepted.
 func (s *LocalState) end() protocol.Rank { return s.content[s.number&1].end }
 
 // learn notes a death, if it matters here.
@@ -71,8 +69,8 @@ func (l *Localized) pass(s *LocalState, i int, r protocol.Rank) {
 	}
 }
 
-// hold takes the place on the own path at a level: who asks for it to be covered
-// knows that everybody lower in its subtree is dead.
+// hold takes the place on the own path at a level: the process that asks for it to be covered knows that all lower ids
+// in its subtree are dead.
 func (l *Localized) hold(s *LocalState, level int) {
 	for ; level < int(s.top); s.top-- {
 		above := int(s.top) - 1
@@ -84,7 +82,7 @@ func (l *Localized) hold(s *LocalState, level int) {
 	l.rise(s)
 }
 
-// rise takes the places above as far as everybody is dead who has a better right.
+// rise takes the places above as far as all processes with a better right are dead.
 func (l *Localized) rise(s *LocalState) {
 	for s.member && s.top > 0 {
 		above := int(s.top) - 1
@@ -100,8 +98,8 @@ func (l *Localized) rise(s *LocalState) {
 	}
 }
 
-// watched finds one of those of whose death the process must hear that is as asked for:
-// the ones below it in the tree, the one above, and who it asks to let it in.
+// watched finds a process for which as is true, among those of whose death this process must hear: the ones below it in
+// the tree, the one above, and the one that it asks to let it in.
 func (l *Localized) watched(s *LocalState, as func(protocol.Rank) bool) (protocol.Rank, bool) {
 	if s.seeks() && as(s.contact) {
 		return s.contact, true
@@ -120,7 +118,7 @@ func (l *Localized) watched(s *LocalState, as func(protocol.Rank) bool) (protoco
 	return 0, false
 }
 
-// above is who holds the place above, as far as is known; −1 for the root.
+// above returns the holder of the place above, as far as is known; −1 for the root.
 func (l *Localized) above(s *LocalState) protocol.Rank {
 	if s.top == 0 {
 		return -1
@@ -144,8 +142,8 @@ func (l *Localized) apply(s *LocalState) {
 	}
 }
 
-// applyAbove notes who was removed above. A process in a subtree whose members are
-// all removed has joined with this view or later.
+// applyAbove notes which processes were removed above. A process in a subtree whose members are all removed has joined
+// with this view or later.
 func (l *Localized) applyAbove(s *LocalState, change LocalChange, base protocol.Rank) {
 	top := l.tree.level(change.At())
 	s.removed |= 1 << top
@@ -162,7 +160,7 @@ func (l *Localized) applyAbove(s *LocalState, change LocalChange, base protocol.
 	}
 }
 
-// cleaned is what clean is after the latest view accepted.
+// cleaned returns what clean is after the latest view accepted.
 func (l *Localized) cleaned(s *LocalState, i int) protocol.Rank {
 	at, clean := l.place(s, i), s.clean[i]
 	c := &s.content[s.number&1]
@@ -180,7 +178,7 @@ func (l *Localized) cleaned(s *LocalState, i int) protocol.Rank {
 	return clean
 }
 
-// heed takes the deaths that a proposal tells of.
+// heed notes the deaths that a proposal reports.
 func (l *Localized) heed(s *LocalState, c *localContent) {
 	for _, change := range c.changes[:c.n] {
 		at := change.At()

@@ -32,41 +32,41 @@ func newLocalTree(a int) localTree {
 
 func (t *localTree) fanout() int { return 1 << t.digit }
 
-// level is the number of links from the place 0 to r.
+// level returns the number of links from the place 0 to r.
 func (t *localTree) level(r protocol.Rank) int {
 	return (bits.Len64(uint64(r)<<t.digit-uint64(r)+1) - 1) / t.digit
 }
 
-// route is the links to r from the place 0, a digit each, the first one lowest.
+// route returns the links to r from the place 0, a digit each, the first one lowest.
 func (t *localTree) route(r protocol.Rank) (level int, route int64) {
 	level = t.level(r)
 	return level, int64(r) - t.start[level]
 }
 
-// ancestor is the place at a level on the way to r, at most r's.
+// ancestor returns the place at a level on the way to r, at most r's.
 func (t *localTree) ancestor(r protocol.Rank, level int) protocol.Rank {
 	_, route := t.route(r)
 	return protocol.Rank(t.start[level] + route&(1<<(t.digit*level)-1))
 }
 
-// link is the one that leads from level towards r, which is below.
+// link returns the link that leads from level towards r, which is below.
 func (t *localTree) link(r protocol.Rank, level int) int {
 	_, route := t.route(r)
 	return int(route>>(t.digit*level)) & (t.fanout() - 1)
 }
 
-// child is the place that a link leads to.
+// child returns the place that a link leads to.
 func (t *localTree) child(r protocol.Rank, link int) protocol.Rank {
 	return t.clip(int64(r) + int64(link+1)<<(t.digit*t.level(r)))
 }
 
-// contains tells whether r is in the subtree of q.
+// contains reports whether r is in the subtree of q.
 func (t *localTree) contains(q, r protocol.Rank) bool {
 	level := t.level(q)
 	return r >= q && t.ancestor(r, level) == q
 }
 
-// from is the lowest id of the subtree of q that is r or higher.
+// from returns the lowest id of the subtree of q that is r or higher.
 func (t *localTree) from(q, r protocol.Rank) protocol.Rank {
 	if r <= q {
 		return q

@@ -1,5 +1,5 @@
-// The detector that localized views ask for, made from one that tells everybody of
-// every death, once: for simulated runs.
+// The detector that localized views ask for, made from one that reports every death to every process, once: for
+// simulated runs.
 
 package membership
 
@@ -10,8 +10,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// LocalWatched is a Localized with its detector's memory: it tells the machine of a
-// death when it watches the dead, be that later.
+// LocalWatched is a Localized with its detector's memory: it reports a death to the machine when the machine watches the
+// dead process, even if that is later.
 type LocalWatched struct {
 	machine protocol.Protocol[LocalState, LocalMessage]
 	members *Localized
@@ -79,7 +79,7 @@ func (w *LocalWatched) Next(s *LocalWatchedState, now protocol.Time) protocol.Ac
 	}
 }
 
-// tell tells the machine of the dead among those it watches, until there is none.
+// tell reports to the machine the dead processes among those it watches, until there is none.
 func (w *LocalWatched) tell(s *LocalWatchedState, now protocol.Time) (news bool) {
 	if s.heard == [localMortal / 64]uint64{} {
 		return false

@@ -1,26 +1,21 @@
-// Package membership agrees, again and again, on who is alive: views, numbered,
-// the same at all survivors.
+// Package membership lets processes agree, again and again, on which of them are alive: in numbered views, the same at
+// all survivors.
 //
-// Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on
-// HPC Systems (NCSU 2006), chapter 3, made safe where the thesis leaves gaps by
-// rule 2 of docs/design.md. The first view is known without messages. A process
-// that learns of a failure tells the proposer, the lowest that lives; the
-// proposer sends the next view down a radix tree, acceptances come up, and a
-// notice that the view is stable goes down. Underneath it is one Paxos instance
-// a view, decided by the members of the view before.
+// Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on HPC Systems (NCSU 2006), chapter 3, made
+// safe where the thesis leaves gaps by rule 2 of docs/design.md. The first view is known without messages. A process
+// that learns of a failure reports it to the proposer, the live process with the lowest id. The proposer sends the next
+// view down a radix tree, acceptances come up, and a notice that the view is stable goes down. Underneath is one Paxos
+// instance a view, decided by the members of the view before.
 //
 // # What makes it safe
 //
-// View n+1 is chosen when a quorum of view n has accepted it at one ballot: (a)
-// every member that is not certainly dead, or (b) more than half of the members,
-// the dead counted among those who did not, or (c) half of the members, if an
-// arbiter has named the proposer (arbiter.go). An acceptance is recorded where it
-// outlives the process before it is answered, a proposer's own before it
-// proposes; with the notice of a certain death comes the record, so that the
-// dead count as if they had answered. A later proposer asks for promises first
-// and takes over what it hears was accepted. A chosen view opens when all its
-// members that are not certainly dead have accepted it. docs/views.md has the
-// schedules that broke weaker rules.
+// View n+1 is chosen when a quorum of view n has accepted it at one ballot: (a) every member that is not certainly dead,
+// or (b) more than half of the members, where dead members count as not having accepted, or (c) half of the members, if
+// an arbiter has named the proposer (arbiter.go). A process records its acceptance, where the record outlives it,
+// before it answers, a proposer before it proposes. The notice of a certain death brings that record, so that the dead count as
+// if they had answered. A later proposer asks for promises first and takes over what they say was accepted. A chosen
+// view opens when all its members that are not certainly dead have accepted it. docs/views.md has the schedules that
+// broke weaker rules.
 //
 // # Ballots without promises
 //
@@ -32,28 +27,27 @@
 //
 // # Costs
 //
-// One failure among N: 3(N−2) messages and, with a children a node, three times
-// the height of the tree: T_s of the thesis is the first two.
-// No node has more than a children, whoever dies: the tree is that of the places on
-// a route, and the last takes the place of one that has gone.
+// One failure among N: 3(N−2) messages and, with a children a node, three times the height of the tree: T_s of the
+// thesis is the first two. No node has more than a children, whichever nodes crash: the tree is that of the places on a
+// route, and the last one takes the place of one that has gone.
 //
 // # The driver's duties
 //
-//  1. A certain death is told by Notify with Death, and before it, as a message
-//     from the dead, by Receive with its Will: what it recorded last, empty if it
-//     recorded nothing. A death told without a will counts as certain, but not
-//     for quorum (a).
-//  2. Work with a Record is done when the record is where it outlives the
-//     process; it may be read from when Next has returned it. Work with a Fence is
-//     done when the request is on its way; whether the suspect dies, a Death
-//     notice tells. Whoever kills it checks the letter first (quorum.go). So it is with a Wish, which need not be granted.
-//  3. A process that joins is told Begin, with its incarnation.
-//  4. Work with Arbitrate is done when the arbiter is about to be asked. The answer
-//     is told by Receive, as a message from the process itself, in time for
-//     Patience: Granted, Denied or NoArbiter, with the Number of the question.
-//  5. With Gather, a member of the first view that has begun is told by Heard, and one that does not come in time by Death or Suspect.
-//  6. Suspect is told of who may have failed. A process that is heard again is
-//     not suspected any more, except by the word of others.
+//  1. The driver reports a certain death by Notify with Death. Before that, it passes the Will of the dead process, as
+//     a message from that process, to Receive: what it recorded last, empty if it recorded nothing. A Death without a
+//     Will counts as certain, but not for quorum (a).
+//  2. Work with a Record is done when the record is where it outlives the process; it may be read from the moment when
+//     Next returns it. Work with a Fence is done when the request is on its way; a Death notice reports it if the
+//     suspect dies. The process that kills the suspect checks the letter first (quorum.go). The same holds for a Wish,
+//     which need not be granted.
+//  3. A process that joins gets Begin, with its incarnation.
+//  4. Work with Arbitrate is done when the arbiter is about to be asked. The driver passes the answer to Receive, as a
+//     message from the process itself, in time for Patience: Granted, Denied or NoArbiter, with the Number of the
+//     question.
+//  5. With Gather, the driver reports by Heard that a member of the first view has begun, and by Death or Suspect that
+//     one does not come in time.
+//  6. The driver reports by Suspect that a process may have failed. A process that is heard again is not suspected any
+//     more, except on the word of others.
 package membership
 
 import (
@@ -67,41 +61,38 @@ import (
 
 // Config is what all processes know.
 type Config struct {
-	// First is the first view. Processes that are not in it may join, and take
-	// its members for the ones to ask.
+	// First is the first view. Processes that are not in it may join, and ask its members.
 	First *View
 
 	// Fanout is the number of children of a node in the radix tree: a power of
 	// two. model.FanoutFor chooses one. Default 2.
 	Fanout int
 
-	// Report is how long a process that learns of a failure waits for a proposal
-	// before it tells the proposer; 0: it does at once, as in the thesis. Where
-	// the proposer is told by other means it saves N messages.
+	// Report is how long a process that learns of a failure waits for a proposal before it reports the failure to the
+	// proposer; 0: it reports at once, as in the thesis. Where the proposer learns of failures by other means, waiting
+	// saves N messages.
 	Report protocol.Time
 
-	// Retry is when what was not answered is sent again, then after twice the
-	// time, and so on. Default 100.
+	// Retry is the time after which a message without an answer is sent again, then after twice the time, and so on.
+	// Default 100.
 	Retry protocol.Time
 
-	// Patience is when a process gives up hope that the failed will be voted
-	// out, and when a proposer suspects those who do not answer. Default 20 times
-	// Retry.
+	// Patience is the time after which a process gives up hope that the failed members will be voted out, and after
+	// which a proposer suspects members that do not answer. Default 20 times Retry.
 	Patience protocol.Time
 
 	// MajorityOnly leaves out quorum (a): for jobs without host agents that let
 	// processes join.
 	MajorityOnly bool
 
-	// Arbiter says that there is one to be asked when half of a view cannot be
-	// reached.
+	// Arbiter says that there is an arbiter to ask when half of a view cannot be reached.
 	Arbiter bool
 
-	// Gather says that the members of the first view begin one after the other (gather.go), and that the driver tells by Heard
-	// who has.
+	// Gather says that the members of the first view begin one after the other (gather.go), and that the driver reports
+	// by Heard which have begun.
 	Gather bool
 
-	// Adopt gives the tasks of those who leave to those who stay.
+	// Adopt gives the tasks of removed members to those that stay.
 	Adopt bool
 
 	// Letter returns memory for a letter. Default: new.
@@ -181,7 +172,7 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 	switch {
 	case m.Letter == nil || s.stage == outside && m.Kind != Will:
 		return
-	case m.To != 0 && m.To != s.self.Incarnation: // for an earlier life
+	case m.To != 0 && m.To != s.self.Incarnation: // for an earlier incarnation
 		return
 	case m.Kind == Will:
 		p.willed(s, now, Member{from, m.From}, m.Letter)
@@ -224,8 +215,7 @@ func (p *Protocol) Receive(s *State, now protocol.Time, from protocol.Rank, m Me
 	}
 }
 
-// outlived answers a process that is out but does not know it, and tells
-// whether it is.
+// outlived answers a process that was removed but does not know it, and reports whether it was.
 func (p *Protocol) outlived(s *State, from protocol.Rank, m Message) bool {
 	if s.stage != inside || !s.view.Past(Member{from, m.From}) {
 		return false
@@ -258,11 +248,10 @@ func (p *Protocol) Next(s *State, now protocol.Time) protocol.Action[Message] {
 	return protocol.Action[Message]{Kind: protocol.Idle}
 }
 
-// progress does what time, or what came since, asks for. Where there is nothing
-// to do it changes nothing.
+// progress does what is due because of the time or of what has arrived. If nothing is due it changes nothing.
 func (p *Protocol) progress(s *State, now protocol.Time) {
 	if s.stage == joining {
-		p.inherit(s, now) // the proposal may come after the news of deaths
+		p.inherit(s, now) // the proposal may come after the Death notices
 	}
 	switch s.stage {
 	case joining:
@@ -282,13 +271,13 @@ func (p *Protocol) progress(s *State, now protocol.Time) {
 	}
 }
 
-// quiet tells whether there is nothing to lead, to report or to despair of, now or later: most
-// processes are, most of the time.
+// quiet reports whether there is nothing to lead, to report or to despair of, now or later: true for most processes,
+// most of the time.
 func (s *State) quiet() bool {
 	return s.open && s.value == nil && len(s.failures)+len(s.joiners)+len(s.leavers) == 0 && !s.goes() && s.wish <= s.view.Epoch && s.campaign.phase == resting
 }
 
-// due is when there will be something to do though nothing arrives.
+// due returns when there will be something to do even if nothing arrives.
 func (p *Protocol) due(s *State) protocol.Time {
 	switch s.stage {
 	case joining:
@@ -305,8 +294,7 @@ func (p *Protocol) due(s *State) protocol.Time {
 	return protocol.Never
 }
 
-// Testament is what a process would leave if it died now: the message that
-// others get before they are told of its death.
+// Testament returns what a process would leave if it crashed now: the message that others get before its Death notice.
 func Testament(s *State) Message {
 	l := noWill
 	if s.will != nil {
@@ -317,5 +305,5 @@ func Testament(s *State) Message {
 	return Message{Letter: l, From: s.self.Incarnation}
 }
 
-// noWill is that of a process that has recorded nothing.
+// noWill is the will of a process that has recorded nothing.
 var noWill = &Letter{Kind: Will}

@@ -9,8 +9,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Section 3.1.3: a detector tells the root, the root everybody, and all have the
-// same view without the failed one.
+// Section 3.1.3: the detector notifies the root, the root all others, and all have the same view without the failed
+// process.
 func TestOneFailureGivesOneNewView(t *testing.T) {
 	for _, a := range []int{2, 4, 8} {
 		c := newCluster(t, 12, 0, func(cfg *Config) { cfg.Fanout = a })
@@ -64,8 +64,8 @@ func TestAFailureWhileTheTreeStabilizes(t *testing.T) {
 	}
 }
 
-// Section 3.1.5: the next in the list takes the root's place; here without
-// asking first, so that it costs no more.
+// Section 3.1.5: the next process in the list takes the root's place; here without asking first, so that it costs no
+// more.
 func TestTheRootAndThoseAfterItFail(t *testing.T) {
 	c := newCluster(t, 9, 0, func(cfg *Config) { cfg.Report = 10 })
 	c.kill(0, 1, 2)
@@ -141,7 +141,7 @@ func TestAJoinerThatComesBackBeforeItsDeathIsKnown(t *testing.T) {
 	c.agreed("view 3 {0 1 2.2}")
 }
 
-// p2 dies after it has accepted the view that lets it in, and its next life asks before the view is chosen.
+// p2 dies after it has accepted the view that lets it in, and its next incarnation asks before the view is chosen.
 func TestAJoinerThatComesBackBeforeItIsIn(t *testing.T) {
 	c := newCluster(t, 2, 1)
 	c.cut = func(from, _ protocol.Rank) bool { return from == 1 }
@@ -161,8 +161,8 @@ func TestAJoinerThatComesBackBeforeItIsIn(t *testing.T) {
 	c.agreed("view 4 {0 1 2.2}")
 }
 
-// p0 lets p1 and p2 in, tells p2 that the view is stable, and falls silent. Only p1 can propose a
-// view without it, and has heard of nobody else but as a member of the view that it has accepted.
+// p0 lets p1 and p2 in, notifies p2 that the view is stable, and falls silent. Only p1 can propose a view without it, and
+// knows other processes only as members of the view that it has accepted.
 func TestAJoinerWhoseProposerFallsSilentAsksThoseInTheViewThatItAccepted(t *testing.T) {
 	c := newCluster(t, 1, 2)
 	c.begin(1, 1)
@@ -187,8 +187,8 @@ func TestAJoinerWhoseProposerFallsSilentAsksThoseInTheViewThatItAccepted(t *test
 	c.agreed("view 3 {1 2}", 0)
 }
 
-// A joiner that would be the next to propose has not heard that it is in, and knows only of one member, which has fallen silent: the others
-// report that to the joiner, which then asks them.
+// A joiner that would be the next to propose has not heard that it is a member, and knows only one member, which has
+// fallen silent: the others report that to the joiner, which then asks them.
 func TestAJoinerThatIsReportedToAsksWhoReports(t *testing.T) {
 	c := newCluster(t, 4, 2)
 	c.begin(4, 1)
@@ -222,7 +222,7 @@ func TestAJoinerThatIsReportedToAsksWhoReports(t *testing.T) {
 	c.agreed(fmt.Sprintf("view %d {0.2 1.2 4 5}", before+2), 3)
 }
 
-// The only member proposes to let p1 in and dies. That it is dead p1 hears before the proposal comes.
+// The only member proposes to let p1 in and dies. p1 hears of the death before the proposal comes.
 func TestAJoinerGoesOnAloneWhenTheProposalComesAfterTheNewsOfTheDeath(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	c.begin(1, 1)
@@ -303,7 +303,7 @@ func TestASuspectThatIsHeardAgainStays(t *testing.T) {
 	c.agreed("view 1 {0 1 2 3}")
 }
 
-// What is heard of a process may be old: it fails all the same, and who said so first was right.
+// What is heard of a process may be old: it fails all the same, and its first accuser was right.
 func TestWhoAccusesRightlyStays(t *testing.T) {
 	c := newCluster(t, 5, 0)
 	c.cut = func(a, b protocol.Rank) bool { return a == 0 || b == 0 }
@@ -311,7 +311,7 @@ func TestWhoAccusesRightlyStays(t *testing.T) {
 	c.suspect(3, 1)
 	c.kill(1)
 	c.p.Receive(&c.states[2], c.now, 3, Message{Letter: &Letter{Kind: Failure, Who: Member{0, 1}, Number: 1}, From: 1})
-	c.p.Heard(&c.states[2], c.now, Member{0, 1}) // it was under way for long
+	c.p.Heard(&c.states[2], c.now, Member{0, 1}) // it was delayed
 	for r := protocol.Rank(2); r < 5; r++ {
 		c.suspect(r, 0)
 		c.suspect(r, 1)
@@ -320,7 +320,7 @@ func TestWhoAccusesRightlyStays(t *testing.T) {
 	c.agreed("view 2 {2 3 4}", 0, 1)
 }
 
-// A process that is found silent while it joins is silent in the view that lets it in, too: nobody tells it again.
+// A process that is found silent while it joins is silent in the view that lets it in, too: no further Suspect comes.
 func TestSilentJoinerIsSuspectedInTheView(t *testing.T) {
 	c := newCluster(t, 3, 0)
 	s, joiner := &c.states[1], Member{7, 1}
@@ -372,8 +372,8 @@ func TestOwnersFollowTheView(t *testing.T) {
 	}
 }
 
-// The degree stays bounded whoever dies, and a death moves at most two members:
-// those around it and around the last have new links, the others keep theirs.
+// The degree stays bounded whichever process dies, and a death moves at most two members: those around it and around the
+// last one have new links, the others keep theirs.
 func TestADeathMakesFewLinksNew(t *testing.T) {
 	for _, a := range []int{2, 4} {
 		c := newCluster(t, 40, 1, func(cfg *Config) { cfg.Fanout = a })

@@ -6,22 +6,21 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// nobody owns a task whose owner is gone and that nobody has adopted.
+// nobody stands for the owner of a task whose owner is gone and that no process has adopted.
 const nobody protocol.Rank = -1
 
-// limit is how many tasks a member can own, as it said.
+// limit is how many tasks a member can own, as it reported.
 type limit struct {
 	who  Member
 	most int
 }
 
-// unlimited is the limit of those who said nothing.
+// unlimited is the limit of members that reported none.
 const unlimited = int(^uint(0) >> 1)
 
-// Limit tells that a member can own so many tasks: its own, and those of the dead that
-// it is given. It is for the proposer to know, whose map of owners is decided with the
-// view; so processes need not know the same. A member of which nothing is known, and
-// one of which the number is negative, can own any number.
+// Limit notes how many tasks a member can own: its own, and those of dead processes that it is given. Only the proposer
+// needs to know it, because its map of owners is decided with the view; so processes need not know the same. A member
+// without a known limit, or with a negative one, can own any number.
 func (p *Protocol) Limit(s *State, who Member, most int) {
 	i, known := slices.BinarySearchFunc(s.limits, who, func(l limit, m Member) int { return l.who.compare(m) })
 	s.limits = slices.Clone(s.limits)
@@ -35,14 +34,14 @@ func (p *Protocol) Limit(s *State, who Member, most int) {
 	}
 }
 
-// forgetLimits forgets those who are in no more.
+// forgetLimits forgets the limits of incarnations that are members no more.
 func (s *State) forgetLimits() {
 	if len(s.limits) > 0 {
 		s.limits = slices.DeleteFunc(slices.Clone(s.limits), func(l limit) bool { return s.view.Past(l.who) })
 	}
 }
 
-// LimitOf is how many tasks a member can own, as far as this process knows.
+// LimitOf returns how many tasks a member can own, as far as this process knows.
 func (s *State) LimitOf(m Member) int {
 	for _, l := range s.limits {
 		if l.who == m {
@@ -55,10 +54,10 @@ func (s *State) LimitOf(m Member) int {
 // limits are how many tasks members can own.
 type limits struct {
 	of   func(Member) int // nil: any number
-	view *View            // of whose members some leave; nil: none does
+	view *View            // some of its members leave; nil: none does
 }
 
-// limits are those of the view's members, of whom some may leave.
+// limits returns the limits of the view's members, some of which may leave.
 func (v *View) limits(of func(Member) int) limits {
 	if len(v.Leaving) == 0 {
 		return limits{of: of}
@@ -82,13 +81,11 @@ func (l limits) any(m Member) int {
 	return l.of(m)
 }
 
-// assign returns who owns which task among these members: whoever did, if it is
-// still in. The others are orphans. With adopt they go, in order, each to the
-// member that then owns the fewest tasks, of those that can own more; the lowest of
-// several. One that leaves is given a task only if nobody else can own it: what is nobody's is lost.
-// What nobody can own, and what was nobody's, is nobody's. It is a function of
-// its arguments: whoever proposes the same change, and knows of the same limits,
-// proposes the same owners.
+// assign returns which of these members owns which task: the owner before, if it is still a member. The other tasks are
+// orphans. With adopt they go, in order, each to the member that then owns the fewest tasks, of those that can own more;
+// the lowest of several. A leaving member gets a task only if no other can own it: a task without an owner is lost. A
+// task that no member can own, or that had no owner, has none. The result is a function of the arguments: processes
+// that propose the same change, and know of the same limits, propose the same owners.
 func assign(owners []protocol.Rank, members []Member, adopt bool, limit limits) []protocol.Rank {
 	if owners == nil {
 		return nil
@@ -133,8 +130,8 @@ func assign(owners []protocol.Rank, members []Member, adopt bool, limit limits) 
 	return next
 }
 
-// balance moves tasks, the last first, from members that leave, and then from the one that owns most, to the one that owns
-// fewest, of those that stay and can own more, until that makes no difference; nil: it makes none.
+// balance moves tasks, the last first, from leaving members, and then from the member that owns most, to the one that
+// owns fewest, of those that stay and can own more, until that makes no difference; nil: it makes none.
 func balance(owners []protocol.Rank, members []Member, limit limits) []protocol.Rank {
 	var loads, mosts [8]int // enough for most groups
 	load, most := append(loads[:0], make([]int, len(members))...), mosts[:0]
@@ -163,7 +160,7 @@ func balance(owners []protocol.Rank, members []Member, limit limits) []protocol.
 		if next == nil {
 			next = slices.Clone(owners)
 		}
-		t := len(next) - 1 // nobody who has got a task gives one
+		t := len(next) - 1 // no member that has got a task gives one
 		for next[t] != members[many].ID {
 			t--
 		}
@@ -173,22 +170,22 @@ func balance(owners []protocol.Rank, members []Member, limit limits) []protocol.
 	}
 }
 
-// Balance tells that all tasks have saved an epoch in a view and wait for it to be committed: if there
-// is nothing else to decide, the next view moves tasks from those that own many to those that
-// own few, and commits the epoch. It is for the one who proposes; the wish ends with the view.
-// If the view in force is another one, or not open, there is none: some tasks may have begun again since.
+// Balance notes that all tasks have saved an epoch in a view and wait for it to be committed: if there is nothing else
+// to decide, the next view moves tasks from members that own many to those that own few, and commits the epoch. The
+// proposer acts on it; the wish ends with the view. If another view is in force, or the view is not open, there is no
+// wish: some tasks may have begun again since.
 func (p *Protocol) Balance(s *State, view, epoch uint64) {
 	if s.open && s.view.Number == view {
 		s.wish = epoch
 	}
 }
 
-// Unbalanced tells whether there is anything to be moved, if nothing else is to be decided.
+// Unbalanced reports whether there is anything to be moved, if nothing else is to be decided.
 func (s *State) Unbalanced() bool {
 	return balance(s.view.Owners, s.view.Members, s.view.limits(s.LimitOf)) != nil
 }
 
-// balanced is the next view if there is such a wish, and something to be moved.
+// balanced returns the next view if there is such a wish, and something to be moved.
 func (s *State) balanced() *View {
 	if s.wish <= s.view.Epoch {
 		return nil
@@ -196,7 +193,7 @@ func (s *State) balanced() *View {
 	return s.view.Balanced(s.wish, s.LimitOf)
 }
 
-// least is the first of the smallest loads that are below what is allowed; −1: none is.
+// least returns the first of the smallest loads that are below what is allowed; −1: none is.
 func least(load, most []int) int {
 	best := -1
 	for i, n := range load {

@@ -46,15 +46,15 @@ func TestOrphansGoWhereTheyCan(t *testing.T) {
 	}
 }
 
-// Whatever the limits, nobody is given more than it can own, a task is lost only if
-// nobody has room, and nobody gets one while another with room has two fewer.
+// Whatever the limits, no member gets more tasks than it can own, a task is lost only if no member has room, and no
+// member gets one while another with room has two fewer.
 func TestOwnersRespectLimits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 5000 {
 		n := 1 + rng.IntN(6)
 		owners := make([]protocol.Rank, rng.IntN(20))
 		for i := range owners {
-			owners[i] = protocol.Rank(rng.IntN(n+2)) - 1 // also nobody's, and of one that leaves
+			owners[i] = protocol.Rank(rng.IntN(n+2)) - 1 // also without an owner, and of one that leaves
 		}
 		most := make([]int, n)
 		for i := range most {
@@ -92,7 +92,7 @@ func TestOwnersRespectLimits(t *testing.T) {
 	}
 }
 
-// assigned counts a member's tasks.
+// assigned returns the number of a member's tasks.
 func assigned(owners []protocol.Rank, id protocol.Rank) (n int) {
 	for _, o := range owners {
 		if o == id {
@@ -102,7 +102,7 @@ func assigned(owners []protocol.Rank, id protocol.Rank) (n int) {
 	return n
 }
 
-// Processes that know of different limits decide the same owners, whoever dies.
+// Processes that know of different limits decide the same owners, whichever process dies.
 func TestOwnersAreDecidedWithTheView(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for round := range 300 {
@@ -204,7 +204,7 @@ func TestBalanceMovesAsFewAsNeeded(t *testing.T) {
 	}
 }
 
-// What all have saved in one view they may not have saved in the next.
+// Tasks that have saved in one view may not have saved in the next.
 func TestAWishOfAnotherViewCountsForNothing(t *testing.T) {
 	for view, want := range map[uint64]string{1: "view 2 {0 1 2}", 2: "view 1 {0 1 2}"} {
 		c := newCluster(t, 3, 0, func(cfg *Config) { cfg.First, cfg.Adopt = First(3, []protocol.Rank{0, 0, 0, 1, 1, 1}), true })
@@ -214,8 +214,7 @@ func TestAWishOfAnotherViewCountsForNothing(t *testing.T) {
 	}
 }
 
-// Whoever dies while a view is decided that moves tasks: it is decided with its epoch, or
-// another one without.
+// A process dies while a view that moves tasks is being decided: it is decided with its epoch, or another one without.
 func TestBalanceIsDecidedWithItsEpoch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	moved, kept := 0, 0

@@ -6,7 +6,8 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// TestMistakesInQuorumsAreFound plants mistakes in the rule that says which process may be killed. package chaos plants those in views.
+// TestMistakesInQuorumsAreFound plants mistakes in the rule that says which process may be killed. Package chaos plants
+// those in views.
 func TestMistakesInQuorumsAreFound(t *testing.T) {
 	const table = "^TestOnlyAQuorumCondemns$"
 	(&plant.Garden{Machine: ".", Package: "membership", Healthy: table, Tests: []string{"quorum_test.go", "cluster_test.go"}, Mistakes: []plant.Mistake{

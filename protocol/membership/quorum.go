@@ -8,10 +8,11 @@ import (
 
 // Source: rules 1 and 2 of docs/design.md.
 //
-// This file is the only place that says what a quorum of a view is, and what proves that a process may be killed so that the others
-// have one. A proposer counts its own answers. Whoever is asked to kill a process, such as the agent of a host, counts the same ones
-// in the proof that the request carries. So no process is killed on another host because of what one process or one coordinator
-// believes. A proof protects against mistakes, not against processes that lie: all of them have the job's key.
+// This file is the only place that says what a quorum of a view is, and what proves that a process may be killed so
+// that the others have one. A proposer counts its own answers. The one that is asked to kill a process, such as the
+// agent of a host, counts the same answers in the proof that the request carries. So no process is killed on another
+// host because of what one process or one coordinator believes. A proof protects against mistakes, not against processes
+// that lie: all of them have the job's key.
 
 // tally counts the members of a view by what they have answered to a ballot.
 type tally struct {
@@ -88,10 +89,10 @@ func Removal(v *View) *Letter {
 	return &Letter{Kind: Decided, Open: true, Number: v.Number, Base: v}
 }
 
-// ErrUnproven is the error of Condemns.
+// ErrUnproven is returned by Condemns if the letter does not prove that the process may be killed.
 var ErrUnproven = errors.New("nothing proves that it may be killed")
 
-// Condemns returns nil if the letter proves that this life of a process may be killed:
+// Condemns returns nil if the letter proves that this incarnation of a process may be killed:
 //
 //   - a Fence with Certain: members that have promised the ballot are more than half of those that are not certainly dead;
 //   - a Fence without: only two members may be alive, of which one has promised; the caller decides which of the two goes;

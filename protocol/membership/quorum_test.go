@@ -14,7 +14,7 @@ func five() *View {
 	return NewView(7, []Member{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 2}}, []Member{{5, 3}}, nil)
 }
 
-// orders are letters that may prove that a process can be killed.
+// orders lists letters that may prove that a process can be killed.
 var orders = []struct {
 	name   string
 	letter Letter
@@ -93,7 +93,7 @@ func TestOnlyAQuorumCondemns(t *testing.T) {
 	}
 }
 
-// TestNoTwoSidesPrevail: of two sides that share no member, and know of the same deaths, one at most may kill the other.
+// TestNoTwoSidesPrevail: of two sides that share no member, and know of the same deaths, at most one may kill the other.
 // What is left then is a quorum: every member that may be alive has promised.
 func TestNoTwoSidesPrevail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,8 +117,8 @@ func TestNoTwoSidesPrevail(t *testing.T) {
 	})
 }
 
-// TestAPromiseOfTheDeadDoesNotPrevail: three of six have promised, of which two have died since. The three others are a majority of those
-// that may be alive.
+// TestAPromiseOfTheDeadDoesNotPrevail: three of six have promised, and two of these have died since. The three others
+// are a majority of those that may be alive.
 func TestAPromiseOfTheDeadDoesNotPrevail(t *testing.T) {
 	var left, right tally
 	for id := range 6 {

@@ -6,39 +6,39 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// State is that of one process.
+// State is the state of one process.
 type State struct {
 	self  Member
 	seed  uint64
 	stage stage
-	view  *View         // in force: the last one known to be chosen; excluded: the one that did it
-	open  bool          // and known to be open
-	since protocol.Time // it is in force
-	told  bool          // the user, that there is no quorum
+	view  *View         // in force: the last one known to be chosen; excluded: the view that removed the process
+	open  bool          // view is known to be open
+	since protocol.Time // when it came into force
+	told  bool          // the user was notified that there is no quorum
 
-	came     set           // of the members of the first view: who has begun
+	came     set           // members of the first view that have begun
 	gathered protocol.Time // when all had, or had failed
 
-	// What it owes the decision of the view after.
+	// What it owes the decision on the next view.
 	promised Ballot
 	accepted Ballot
-	value    *View  // that it accepted
+	value    *View  // the view that it accepted
 	seen     Ballot // the highest it has heard of
 
 	failures []failure // in the order of ids
-	joiners  []Member  // that asked this process
-	leavers  []leaver  // that told this process, in the order of ids
+	joiners  []Member  // that asked this process to let them in
+	leavers  []leaver  // that announced it to this process, in the order of ids
 	leave    leaveState
-	parted   []Member // who left with the view in force, or with those since one was open: whoever opens it tells them
+	parted   []Member // left with the view in force, or any since the last open one; the process that opens it notifies them
 	limits   []limit  // in the order of ids
 	wish     uint64   // commit this epoch, and balance tasks
 
-	arbitration arbitration // of what follows the view
+	arbitration arbitration // on what follows the view
 
 	route    []protocol.Rank // of the last view that opened; nil: that of the first
 	sweep    sweep
 	campaign campaign
-	hold     protocol.Time // leave the proposing to holder until then
+	hold     protocol.Time // until then holder proposes
 	holder   protocol.Rank
 	backoff  protocol.Time // do not propose before
 	rejects  uint32
@@ -56,34 +56,33 @@ type State struct {
 type stage uint8
 
 const (
-	outside  stage = iota // neither in nor joining
+	outside  stage = iota // neither a member nor joining
 	joining               // has asked to be let in
 	inside                // a member of view
-	excluded              // out, for ever
+	excluded              // removed, for good
 )
 
-// Self is this life of the process.
+// Self returns the process's id and its present incarnation.
 func (s *State) Self() Member { return s.self }
 
-// View is the view in force: the last that is known to be chosen. Of a process
-// that is out it is the one that did it; nil: it was never in.
+// View returns the view in force: the last one that is known to be chosen. If the process was removed, it is the view
+// that removed it; nil: the process was never a member.
 func (s *State) View() *View { return s.view }
 
-// Open tells whether the view in force is open for work.
+// Open reports whether the view in force is open for work.
 func (s *State) Open() bool { return s.stage == inside && s.open }
 
-// Member tells whether the process is in.
+// Member reports whether the process is a member of the view in force.
 func (s *State) Member() bool { return s.stage == inside }
 
-// Out tells whether the process is out, for ever.
+// Out reports whether the process was removed, for good.
 func (s *State) Out() bool { return s.stage == excluded }
 
-// Hopeless tells whether the user was told that there is no quorum, and nothing
-// better has happened since.
+// Hopeless reports whether the user was notified that there is no quorum, and nothing better has happened since.
 func (s *State) Hopeless() bool { return s.told }
 
-// Settled tells whether nothing is under way: the view is open, and nobody in it
-// has failed, or the process is in none and has not asked to be let in.
+// Settled reports whether nothing is under way: the view is open and none of its members has failed, or the process is
+// no member and does not wait to join.
 func (s *State) Settled() bool {
 	switch s.stage {
 	case joining:
@@ -94,15 +93,13 @@ func (s *State) Settled() bool {
 	return true
 }
 
-// Decides tells whether a view is being decided, as far as this process takes part in it.
+// Decides reports whether a view is being decided, as far as this process takes part in it.
 func (s *State) Decides() bool { return s.value != nil || s.campaign.phase != resting }
 
-// Accepted is what the process has accepted to follow the view in force; nil:
-// nothing.
+// Accepted returns what the process has accepted to follow the view in force; nil: nothing.
 func (s *State) Accepted() (Ballot, *View) { return s.accepted, s.value }
 
-// Failed lists the members of the view in force that the process takes for
-// failed, certainly or not.
+// Failed lists the members of the view in force that the process takes for failed, certainly or not.
 func (s *State) Failed() (failed []Member) {
 	for _, f := range s.failures {
 		if s.view != nil && s.view.Has(f.who) {
@@ -112,7 +109,7 @@ func (s *State) Failed() (failed []Member) {
 	return failed
 }
 
-// write returns a letter that stays.
+// write copies a letter into memory that stays.
 func (p *Protocol) write(l Letter) *Letter {
 	stays := p.cfg.Letter()
 	*stays = l
@@ -139,7 +136,7 @@ func (s *State) work(l *Letter) {
 	s.out = append(s.out, protocol.Action[Message]{Kind: protocol.Work, Msg: Message{Letter: l, From: s.self.Incarnation}})
 }
 
-// accept accepts a view and has that recorded.
+// accept accepts a view and requests a record of that.
 func (p *Protocol) accept(s *State, b Ballot, base, value *View) {
 	s.promised, s.seen = max(s.promised, b), max(s.seen, b)
 	if s.accepted == b && s.value.Same(value) {
@@ -150,7 +147,7 @@ func (p *Protocol) accept(s *State, b Ballot, base, value *View) {
 	s.work(p.write(Letter{Kind: Record, Ballot: b, Number: base.Number, Base: base, Value: value}))
 }
 
-// durable tells whether all that was accepted is recorded.
+// durable reports whether all that was accepted is recorded.
 func (s *State) durable() bool { return s.recorded == s.records }
 
 // Clone returns a copy that shares nothing that changes.

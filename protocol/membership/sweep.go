@@ -6,13 +6,11 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A sweep goes down the tree and comes up again. The tree is the radix tree of
-// the places on the route, which the proposer chose and the letter carries, so
-// its nodes never have more than a children. From view to view places stay, so that
-// few links are new: the place of a leaf that has gone stays empty until somebody
-// joins, that of another node is taken by the last leaf, as in a heap. Who has waited for all its children
-// answers its parent and names those below that did not answer: usually nobody.
-// What the tree loses, because a node on it fails, the proposer sends again, on a
+// A sweep goes down the tree and comes up again. The tree is the radix tree of the places on the route, which the
+// proposer chose and the letter carries, so its nodes never have more than a children. From view to view places stay, so
+// that few links are new: the place of a leaf that has gone stays empty until a process joins, that of another node is
+// taken by the last leaf, as in a heap. A node waits for all its children, then answers its parent and names those below
+// that did not answer: usually none. What the tree loses, because a node on it fails, the proposer sends again, on a
 // tree of those that did not answer; and if that is not enough, to each directly.
 
 // sweep is the last one that a process took part in.
@@ -53,20 +51,20 @@ func (l *Letter) children(at int, f func(child int)) {
 	}
 	step := 1 << (int(l.Bits) * level)
 	for i := 1; i <= 1<<l.Bits && at+i*step < n; i++ {
-		if l.Route[at+i*step] != gap { // nobody is below one
+		if l.Route[at+i*step] != gap { // no process is below an empty place
 			f(at + i*step)
 		}
 	}
 }
 
-// leaf tells whether nobody is below a place.
+// leaf reports whether no process is below a place.
 func (l *Letter) leaf(at int) bool {
 	is := true
 	l.children(at, func(int) { is = false })
 	return is
 }
 
-// parent is the place above one in the radix tree.
+// parent returns the place above one in the radix tree.
 func (l *Letter) parent(at int) int {
 	start, step := 0, 1 // of the level of at, and the number of places in it
 	for at >= start+step {
@@ -77,7 +75,7 @@ func (l *Letter) parent(at int) int {
 	return start - step + (at-start)%step
 }
 
-// below lists who is at a place and below it.
+// below appends the ids at a place and below it to list.
 func (l *Letter) below(at int, list []protocol.Rank) []protocol.Rank {
 	list = append(list, l.Route[at])
 	l.children(at, func(c int) { list = l.below(c, list) })
@@ -98,8 +96,8 @@ func (p *Protocol) Children(s *State) (ids []protocol.Rank) {
 	return ids
 }
 
-// Heir lists, for the process that would propose if the proposer died, the children
-// of the proposer, which would be its own then; for others nobody.
+// Heir lists, for the process that would propose if the proposer died, the children of the proposer, which would then be
+// its own; for other processes it lists none.
 func (p *Protocol) Heir(s *State) (ids []protocol.Rank) {
 	if s.stage != inside || len(s.view.Members) < 2 || s.view.Members[1] != s.self {
 		return nil
@@ -113,7 +111,7 @@ func (p *Protocol) Heir(s *State) (ids []protocol.Rank) {
 	return ids
 }
 
-// places is the order of the last view that opened.
+// places returns the order of the last view that opened.
 func (p *Protocol) places(s *State) []protocol.Rank {
 	if s.route != nil {
 		return s.route
@@ -124,8 +122,8 @@ func (p *Protocol) places(s *State) []protocol.Rank {
 // gap stands for an empty place.
 const gap protocol.Rank = -1
 
-// route is the way to the voters: this process first, then those that have not
-// failed and have not answered, at the places that they had.
+// route returns the way to the voters: this process first, then those that have not failed and have not answered, at the
+// places that they had.
 func (p *Protocol) route(s *State) []protocol.Rank {
 	wanted := make(set, 0, 1)
 	for m := range s.voters {
@@ -151,7 +149,7 @@ func (p *Protocol) route(s *State) []protocol.Rank {
 	return l.Route
 }
 
-// settle gives places to newcomers: those that are empty first.
+// settle gives places to newcomers, empty ones first.
 func (l *Letter) settle(newcomers []protocol.Rank) {
 	for i := 0; i < len(l.Route) && len(newcomers) > 0; i++ {
 		if l.Route[i] == gap {
@@ -161,7 +159,7 @@ func (l *Letter) settle(newcomers []protocol.Rank) {
 	l.Route = append(l.Route, newcomers...)
 }
 
-// close fills empty places that have somebody below them with the last leaves.
+// close fills empty places that have processes below them with the last leaves.
 func (l *Letter) close() {
 	for i := len(l.Route) - 1; i >= 0; i-- { // from below, so that what is below a place is settled
 		for l.Route[len(l.Route)-1] == gap {
@@ -174,12 +172,12 @@ func (l *Letter) close() {
 	}
 }
 
-// at tells whether an id is at a place below the first.
+// at reports whether an id is at a place below the first.
 func (l *Letter) at(place int, id protocol.Rank) bool {
 	return place > 0 && place < len(l.Route) && l.Route[place] == id
 }
 
-// member is the life of an id on the route.
+// member returns the incarnation of an id on the route.
 func (l *Letter) member(id protocol.Rank) Member {
 	if l.Value != nil {
 		if m, ok := l.Value.Find(id); ok {
@@ -200,7 +198,7 @@ func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Me
 	if !l.at(at, s.self.ID) || !p.follow(s, now, l) {
 		return
 	}
-	p.Heard(s, now, l.Who) // whoever passed it on
+	p.Heard(s, now, l.Who) // whichever process passed it on
 	if c := &s.campaign; l.Kind == Confirm && c.phase == confirming {
 		if s.self.ID < l.Who.ID {
 			return // the other one will yield
@@ -224,8 +222,7 @@ func (p *Protocol) descend(s *State, now protocol.Time, from protocol.Rank, m Me
 	}
 }
 
-// follow brings the process to the view that a sweep builds on, and tells whether
-// it can take part.
+// follow brings the process to the view that a sweep builds on, and reports whether it can take part.
 func (p *Protocol) follow(s *State, now protocol.Time, l *Letter) bool {
 	p.learn(s, now, l.Base, false)
 	switch s.stage {
@@ -255,8 +252,7 @@ func (p *Protocol) spread(s *State, l *Letter, at int, parent Member) {
 	})
 }
 
-// climb answers the parent once the children have answered and the own
-// acceptance is recorded.
+// climb answers the parent once the children have answered and the process's own acceptance is recorded.
 func (p *Protocol) climb(s *State) {
 	w := &s.sweep
 	if w.letter == nil || w.at == 0 || w.done || len(w.waiting) > 0 || w.letter.Kind == Propose && !s.durable() {
@@ -271,7 +267,7 @@ func (p *Protocol) climb(s *State) {
 	s.sendAt(w.parent.ID, w.parent.Incarnation, up, w.at)
 }
 
-// ascend takes an answer of a child.
+// ascend handles an answer of a child.
 func (p *Protocol) ascend(s *State, from protocol.Rank, m Message) {
 	w, l, at := &s.sweep, m.Letter, int(m.At)
 	if w.letter == nil || w.letter.Kind.answer() != l.Kind || w.letter.Base.Number != l.Number ||
@@ -312,7 +308,7 @@ func (p *Protocol) forsake(s *State) {
 	w.waiting = waiting
 }
 
-// stable is told that a view is open.
+// stable handles the notice that a view is open.
 func (p *Protocol) stable(s *State, now protocol.Time, m Message) {
 	l := m.Letter
 	p.learn(s, now, l.Base, true)
@@ -322,8 +318,7 @@ func (p *Protocol) stable(s *State, now protocol.Time, m Message) {
 	}
 }
 
-// passOn sends the notice that a view is open to the children of a place; those
-// of the dead are reached over their heads.
+// passOn sends the notice that a view is open to the children of a place, and past a dead child to the children of that.
 func (p *Protocol) passOn(s *State, l *Letter, at int) {
 	l.children(at, func(c int) {
 		m := l.member(l.Route[c])
@@ -335,7 +330,7 @@ func (p *Protocol) passOn(s *State, l *Letter, at int) {
 	})
 }
 
-// learn is told that a view is chosen, and perhaps open.
+// learn handles the news that a view is chosen, and perhaps open.
 func (p *Protocol) learn(s *State, now protocol.Time, v *View, open bool) {
 	switch {
 	case s.stage == outside || s.stage == excluded || v == nil:
@@ -394,12 +389,12 @@ func (p *Protocol) install(s *State, now protocol.Time, v *View) {
 		f := &s.failures[i]
 		f.since, f.to, f.at, f.wait, f.seen, f.asked = now, nobody, now+p.cfg.Report, p.cfg.Retry, false, 0
 	}
-	for _, m := range slices.Clone(s.joiners) { // it asked before an earlier life of it was in
+	for _, m := range slices.Clone(s.joiners) { // it asked before an earlier incarnation was a member
 		if earlier, in := v.Find(m.ID); in {
 			p.failed(s, now, failure{who: earlier, hearsay: true})
 		}
 	}
-	for _, f := range slices.Clone(s.failures) { // what the dead recorded may say more now
+	for _, f := range slices.Clone(s.failures) { // records of dead processes may say more now
 		if f.will != nil && s.view == v {
 			p.read(s, now, f.will)
 		}

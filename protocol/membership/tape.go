@@ -6,8 +6,8 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Line is a call of a machine as it is written down: one line of JSON. The first line of a machine says
-// in Call what kind it is, and in Values what it begins with. V is any to write, json.RawMessage to read.
+// Line is a call of a machine as it is written down: one line of JSON. The first line of a machine says in Call what
+// kind it is, and in Values what it begins with. V is any to write, json.RawMessage to read.
 type Line[V any] struct {
 	Who     Member // the process
 	Machine uint64 // its number in that process
@@ -33,7 +33,7 @@ func (m *Message) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Tape is a process's part in the membership, whose calls are noted.
+// Tape is a process's part in the membership that notes its calls.
 type Tape struct {
 	State
 	protocol *Protocol
@@ -99,8 +99,8 @@ func (t *Tape) Next(now protocol.Time) protocol.Action[Message] {
 // Gathering is Protocol.Gathering.
 func (t *Tape) Gathering() bool { return t.protocol.Gathering(&t.State) }
 
-// Neighbours lists the processes that the next view will be exchanged with first: the children
-// in the tree of this one, and those of the proposer's heir.
+// Neighbours lists the processes with which this one exchanges the next view first: its children in the tree, and those
+// of the proposer if this process is the proposer's heir.
 func (t *Tape) Neighbours() []protocol.Rank {
 	return append(t.protocol.Children(&t.State), t.protocol.Heir(&t.State)...)
 }

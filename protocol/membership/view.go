@@ -9,8 +9,7 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Member is one life of a process: the next one under the same id has a higher
-// incarnation. The first is 1.
+// Member is one incarnation of a process: the next one under the same id has a higher number. The first is 1.
 type Member struct {
 	ID          protocol.Rank
 	Incarnation uint32
@@ -27,23 +26,22 @@ func (m Member) compare(o Member) int {
 	return cmp.Or(cmp.Compare(m.ID, o.ID), cmp.Compare(m.Incarnation, o.Incarnation))
 }
 
-// View is who is in, and who owns what. It is never changed, and shared.
+// View says which processes are members, and which of them owns which task. Views are shared and never change.
 type View struct {
 	Number  uint64
 	Members []Member // in the order of their ids
-	// Gone are the last lives of ids that are in no more. A life that has gone
-	// never comes back.
+	// Gone are the last incarnations of ids that are members no more. An incarnation that has gone never comes back.
 	Gone []Member
-	// Leaving are the ids of members that are about to leave, in order: they are given nothing that
-	// others have not, too, and what they own goes to others with the next epoch.
+	// Leaving are the ids of members that are about to leave, in order: they get nothing that others do not have,
+	// too, and what they own goes to others with the next epoch.
 	Leaving []protocol.Rank `json:",omitempty"`
-	// Owners is, by task, who owns it, −1 for nobody; nil: there are no tasks.
+	// Owners is, by task, the id of its owner, −1 for none; nil: there are no tasks.
 	Owners []protocol.Rank
-	// Since is, by task, the number of the view that gave it to its owner: whoever has seen
-	// only some of the views knows which attempt of a task it is.
+	// Since is, by task, the number of the view that gave it to its owner: a process that has seen only some of the
+	// views knows which attempt of a task it is.
 	Since []uint64 `json:",omitempty"`
-	// Epoch is the last epoch that a view has committed: all tasks had saved it. A view
-	// that gives tasks of the living to others commits one.
+	// Epoch is the last epoch that a view has committed: all tasks had saved it. A view that gives tasks of live
+	// processes to others commits one.
 	Epoch uint64
 
 	print fingerprint
@@ -57,8 +55,7 @@ func NewView(number uint64, members, gone []Member, owners []protocol.Rank) *Vie
 	return v.signed()
 }
 
-// First returns the first view of n processes, which everybody knows without a
-// message. owners may be nil.
+// First returns the first view of n processes, which every process knows without a message. owners may be nil.
 func First(n int, owners []protocol.Rank) *View {
 	v := &View{Number: 1, Members: make([]Member, n), Owners: slices.Clone(owners), Since: slices.Repeat([]uint64{1}, len(owners))}
 	for i := range v.Members {
@@ -90,14 +87,14 @@ func (v *View) signed() *View {
 	return v
 }
 
-// Same tells whether two views are the same, in everything.
+// Same reports whether two views are the same, in everything.
 func (v *View) Same(w *View) bool {
 	return v == w || v != nil && w != nil && v.print == w.print
 }
 
 // Find returns the member of an id.
 func (v *View) Find(id protocol.Rank) (Member, bool) {
-	if uint(id) < uint(len(v.Members)) && v.Members[id].ID == id { // nobody below it is missing
+	if uint(id) < uint(len(v.Members)) && v.Members[id].ID == id { // no id below it is missing
 		return v.Members[id], true
 	}
 	return find(v.Members, id)
@@ -111,9 +108,9 @@ func find(list []Member, id protocol.Rank) (Member, bool) {
 	return list[i], true
 }
 
-// place is where an id is in a list, or would be.
+// place returns where an id is in a list, or would be.
 func place(list []Member, id protocol.Rank) (int, bool) {
-	if uint(id) < uint(len(list)) && list[id].ID == id { // nobody below it is missing
+	if uint(id) < uint(len(list)) && list[id].ID == id { // no id below it is missing
 		return int(id), true
 	}
 	at, end := 0, len(list)
@@ -127,14 +124,13 @@ func place(list []Member, id protocol.Rank) (int, bool) {
 	return at, at < len(list) && list[at].ID == id
 }
 
-// Has tells whether this life of a process is in.
+// Has reports whether this incarnation of a process is a member.
 func (v *View) Has(m Member) bool {
 	in, ok := v.Find(m.ID)
 	return ok && in == m
 }
 
-// Last returns the last incarnation of an id that is or was in, as far as the
-// view tells; 0: none.
+// Last returns the last incarnation of an id that is or was a member, as far as the view says; 0: none.
 func (v *View) Last(id protocol.Rank) uint32 {
 	m, ok := v.Find(id)
 	if !ok {
@@ -143,7 +139,7 @@ func (v *View) Last(id protocol.Rank) uint32 {
 	return m.Incarnation
 }
 
-// Past tells whether this life of a process was in, or a later one is or was, and it is not in any more.
+// Past reports whether this incarnation of a process was a member, or a later one is or was, and this one is no longer.
 func (v *View) Past(m Member) bool {
 	if in, ok := v.Find(m.ID); ok {
 		return m.Incarnation < in.Incarnation
@@ -152,12 +148,12 @@ func (v *View) Past(m Member) bool {
 	return was && m.Incarnation <= gone.Incarnation
 }
 
-// Without is the next view, without some members.
+// Without returns the next view, without some members.
 func (v *View) Without(out func(Member) bool, adopt bool) *View {
 	return v.without(out, adopt, nil, v.Leaving)
 }
 
-// without is the same where members can own only so many tasks, and some leave.
+// without is Without where members can own only so many tasks, and some leave.
 func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) int, leaving []protocol.Rank) *View {
 	all := len(v.Members) + len(v.Gone)
 	next := &View{Number: v.Number + 1, Members: make([]Member, 0, len(v.Members)), Gone: append(make([]Member, 0, all), v.Gone...), Epoch: v.Epoch}
@@ -173,10 +169,10 @@ func (v *View) without(out func(Member) bool, adopt bool, limitOf func(Member) i
 	return next.owned(v, assign(v.Owners, next.Members, adopt, next.limits(limitOf)))
 }
 
-// With is the next view, with more members, none of which is or was in.
+// With returns the next view, with more members, none of which is or was a member.
 func (v *View) With(joiners []Member, adopt bool) *View { return v.with(joiners, adopt, v.Leaving) }
 
-// with is the same where some leave.
+// with is With where some members leave.
 func (v *View) with(joiners []Member, adopt bool, leaving []protocol.Rank) *View {
 	next := &View{Number: v.Number + 1, Members: append(slices.Clone(v.Members), joiners...), Epoch: v.Epoch}
 	slices.SortFunc(next.Members, byID)
@@ -189,8 +185,8 @@ func (v *View) with(joiners []Member, adopt bool, leaving []protocol.Rank) *View
 	return next.owned(v, assign(v.Owners, next.Members, adopt, limits{}))
 }
 
-// Balanced is the next view if tasks of those that leave go to others, and of those that own many to those that own few, as
-// far as these can own more, and an epoch is committed with that; nil: nothing is to be moved.
+// Balanced returns the next view if tasks of leaving members go to others, and tasks of members that own many to those
+// that own few, as far as these can own more, and an epoch is committed with that; nil: nothing is to be moved.
 func (v *View) Balanced(epoch uint64, limitOf func(Member) int) *View {
 	owners := balance(v.Owners, v.Members, v.limits(limitOf))
 	if owners == nil {
@@ -200,11 +196,11 @@ func (v *View) Balanced(epoch uint64, limitOf func(Member) int) *View {
 	return next.owned(v, owners)
 }
 
-// owned is the view with the owners given, after another one.
+// owned sets the owners of a view, which follows another one, and returns it.
 func (v *View) owned(before *View, owners []protocol.Rank) *View {
 	v.Owners, v.Since = owners, before.Since
 	for t, o := range owners {
-		// Who comes back has forgotten what it owned.
+		// A process that comes back has forgotten what it owned.
 		if was, _ := before.Find(o); o != before.Owners[t] || o != nobody && !v.Has(was) {
 			if &v.Since[0] == &before.Since[0] { // it is shared so far
 				v.Since = slices.Clone(before.Since)

@@ -8,7 +8,8 @@ import (
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
-// Who drops a value of Once with an epoch that is committed passes on that it is: what it sends follows from the value.
+// A process that drops a value of Once with a committed epoch passes on that it is committed: what it sends follows
+// from the value.
 func TestWhoDropsAValueSaysThatTheEpochIsCommitted(t *testing.T) {
 	first := membership.First(3, []protocol.Rank{0, 1, 2})
 	cfg := &Config{First: first, Copies: 1, Adopts: true, Saves: true}

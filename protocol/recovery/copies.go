@@ -40,7 +40,7 @@ import (
 type Key struct {
 	Task  protocol.Rank
 	Epoch uint64
-	Name  uint64 // 0: the state at the beginning of the epoch; odd: a value of Once; even: a backup, which nobody waits for
+	Name  uint64 // 0: the state at the beginning of the epoch; odd: a value of Once; even: a backup, for which no process waits
 }
 
 // commitment returns the key by which processes tell each other that an epoch is committed, as of a view.
@@ -168,8 +168,7 @@ func (m *Machine) came(from membership.Member, k Key) {
 	m.coming = slices.DeleteFunc(m.coming, func(c coming) bool { return c == coming{k, from} })
 }
 
-// Told reports whether a copy is here, or all processes have told what copies they have and this is not
-// among them.
+// Told reports whether a copy is here, or all processes have reported what copies they have and this is not among them.
 func (m *Machine) Told(k Key) bool {
 	if m.Holds(k) {
 		return true
@@ -240,7 +239,7 @@ func (m *Machine) remake(r *replica) {
 	}
 }
 
-// spread sends a copy to as many neighbours as must have one: to those who stay first.
+// spread sends a copy to as many neighbours as must have one: to those that stay first.
 func (m *Machine) spread(r *replica) {
 	if r.stored || m.reaches(r.asked) {
 		return
@@ -267,7 +266,7 @@ func (m *Machine) spread(r *replica) {
 	}
 }
 
-// sendCopy sends a copy. If it is a state of the committed epoch, the receiver is told so first.
+// sendCopy sends a copy. If it is a state of the committed epoch, the receiver first learns that the epoch is committed.
 func (m *Machine) sendCopy(to protocol.Rank, kind Kind, k Key) {
 	if epoch, _ := m.sweep.Committed(); k.Name == 0 && k.Epoch == epoch {
 		m.tellCommitted(to)
@@ -299,7 +298,7 @@ func (m *Machine) handOver(before *membership.View, to protocol.Rank) {
 	if to == m.self.ID {
 		return
 	}
-	if m.committed > 0 { // what it is sent follows from it, and of states in files there are no copies
+	if m.committed > 0 { // what is sent follows from the commit, and states in files have no copies
 		m.tellCommitted(to)
 	}
 	for i := range m.copies {
@@ -342,8 +341,8 @@ func (m *Machine) Recall(k Key) Recollection {
 	return Fresh
 }
 
-// Drew records that something may follow from a value, or from a committed epoch: the value is
-// returned, or another process has told of it.
+// Drew records that something may follow from a value, or from a committed epoch: the value is returned, or another
+// process has reported it.
 func (m *Machine) Drew(k Key) {
 	i, is := slices.BinarySearchFunc(m.known, k, Key.compare)
 	if is || m.dropped(k.Epoch) {
@@ -368,7 +367,7 @@ func (m *Machine) Owing(to protocol.Rank) bool {
 	return len(m.drawn) > 0 && (int(to) >= len(m.owed) || m.owed[to] < len(m.drawn))
 }
 
-// Owes returns the keys passed to Drew of which a process was not told, and records that it is now.
+// Owes returns the keys passed to Drew that a process does not know yet, and records that it knows them now.
 func (m *Machine) Owes(to protocol.Rank) []Key {
 	if len(m.drawn) == 0 {
 		return nil

@@ -6,22 +6,23 @@ import (
 )
 
 // Leaving. A process that is to end, and has time before it does, hands over what it has: nothing is run again, and
-// nothing is lost, however many leave at the same time. A view says who leaves (package membership). The rule:
+// nothing is lost, however many leave at the same time. A view says which processes leave (package membership). The rule:
 //
-//  1. Tasks of who leaves move in Save (moves.go), to those who stay.
-//  2. A copy at a process that leaves is one too few: an owner has copies made at as many of those who stay as if they were
-//     alone. As long as those who leave are there, they make up the number if there are few others.
-//  3. An owner that has what it needs at those who stay, and has heard all words if it runs a task again, spares those who
-//     leave, as of the view: it tells them. A copy of which only the beginning has come is not here yet.
-//  4. Who leaves, owns no task, and is spared by all owners, as of the view, departs: it asks for a view without it.
-//  5. If all of the view leave, there is nobody to hand anything over to: they disband, each at once.
+//  1. Tasks of leaving processes move in Save (moves.go), to those that stay.
+//  2. A copy at a leaving process does not count as one that stays: an owner makes copies at as many staying processes as
+//     if these were alone. As long as the leaving processes are there, they make up the number if there are few others.
+//  3. An owner that has what it needs at staying processes, and has heard all words if it runs a task again, spares the
+//     leaving ones, as of the view: it sends them Spare. A copy of which only the beginning has come is not here yet.
+//  4. A leaving process that owns no task, and is spared by all owners, as of the view, departs: it asks for a view
+//     without it.
+//  5. If all of the view leave, there is no process to hand anything over to: they disband, each at once.
 //
 // It costs a message from each owner to each process that leaves, for a view, and the copies.
 //
-// Why several may leave at once: that an owner spares one does not depend on any other that leaves. And it stays true in the
-// view: what is saved later is copied to those who stay, too.
+// Why several may leave at once: that an owner spares one does not depend on any other that leaves. And it stays true in
+// the view: what is saved later is copied to staying processes, too.
 
-// leaving does what follows from who leaves.
+// leaving does what follows from the leaving members of the view.
 func (m *Machine) leaving() {
 	if m.view == nil || len(m.view.Leaving) == 0 {
 		return
@@ -44,7 +45,7 @@ func (m *Machine) leaving() {
 	}
 }
 
-// needsNobody reports whether those who stay have, with this process, all that its tasks need.
+// needsNobody reports whether the staying processes have, with this one, all that its tasks need.
 func (m *Machine) needsNobody() bool {
 	for i := range m.tasks {
 		if !m.tasks[i].first() && !m.Heard() {
@@ -74,7 +75,7 @@ func (m *Machine) spared() bool {
 	return true
 }
 
-// sparedBy takes note of an owner that does not need this process, as of a view.
+// sparedBy notes that an owner does not need this process, as of a view.
 func (m *Machine) sparedBy(from protocol.Rank, view uint64) {
 	for len(m.spares) <= int(from) {
 		m.spares = append(m.spares, 0)
@@ -94,7 +95,7 @@ func (m *Machine) number(some []membership.Member) (all, stay int) {
 	return all, stay
 }
 
-// wanted is how many others must have a copy, and how many of those who stay.
+// wanted is how many others must have a copy, and how many of those that stay.
 func (m *Machine) wanted() (all, stay int) {
 	all, stay = len(m.view.Members), len(m.view.Members)-len(m.view.Leaving)
 	if all--; !m.view.Leaves(m.self.ID) {

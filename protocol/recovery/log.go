@@ -35,7 +35,7 @@ const (
 // NewLog returns the log of a task whose messages have heads of the given size in bytes.
 func NewLog(head int) *Log { return &Log{head: head} }
 
-// Reset makes it an empty log of messages with such heads, in the memory of its lists.
+// Reset makes l an empty log of messages with such heads, in the memory of its lists.
 func (l *Log) Reset(head int) {
 	for i := range l.ranks {
 		s := &l.ranks[i]

@@ -61,7 +61,7 @@ import (
 type Config struct {
 	First  *membership.View // the view that the job begins with
 	Copies int              // how many other processes keep what a task saves
-	Adopts bool             // whether tasks of the dead are run again
+	Adopts bool             // whether tasks of dead processes are run again
 	Saves  bool             // whether tasks save their state or draw values
 	Aborts bool             // whether tasks may abort operations
 
@@ -136,7 +136,7 @@ const (
 	Move                // ask for a view that commits Epoch and moves tasks; if there will be none, call Unmoved
 	Lose                // no process can run Task any more, for Why
 	Complete            // enough processes have what is kept under Key, for the first time in this view
-	Depart              // ask for a view without this process: nobody needs it any more, as of view Epoch
+	Depart              // ask for a view without this process: no process needs it any more, as of view Epoch
 	Disband             // leave at once: all others do, too
 )
 
@@ -188,8 +188,8 @@ func New(cfg *Config, self membership.Member) *Machine {
 	return m
 }
 
-// Reset makes it what New returns, in the memory that it has. Nothing that it has returned may be used any more,
-// nor a copy of it.
+// Reset makes m what New returns, in the memory that it has. Nothing that m has returned may be used any more, nor a
+// copy of it.
 func (m *Machine) Reset(cfg *Config, self membership.Member) {
 	m.drop(true)
 	*m = Machine{

@@ -99,8 +99,8 @@ type heldSweep struct {
 	msg  SweepMessage
 }
 
-// Init makes it the part of process self in the first view, in which all know that epoch 0 is
-// committed. A process that is not in that view knows nothing before its first NewView.
+// Init makes s the part of process self in the first view, in which all know that epoch 0 is committed. A process that
+// is not in that view knows nothing before its first NewView.
 func (s *Sweep) Init(self protocol.Rank, view uint64, members []protocol.Rank) {
 	*s = Sweep{self: self, first: true, members: s.members[:0], came: s.came[:0], held: s.held[:0]}
 	s.open(view, members)
@@ -194,8 +194,7 @@ func (s *Sweep) take(from protocol.Rank, m SweepMessage) {
 	s.sent.saved, s.sent.committed = max(s.sent.saved, m.Committed), max(s.sent.committed, m.Committed)
 }
 
-// know records that what is committed is known as of the current view: the children
-// must be told.
+// know records that what is committed is known as of the current view: the children must learn it.
 func (s *Sweep) know() {
 	if !s.known {
 		s.known, s.told = true, 0

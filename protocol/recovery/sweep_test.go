@@ -17,8 +17,8 @@ type sweeps struct {
 	all   []sweeper
 	links map[[2]protocol.Rank][]SweepMessage
 	views [][]protocol.Rank // by number; none at 0
-	saves map[saving]int64  // what was said: its balance
-	last  uint64            // the greatest epoch that anybody ever knew to be committed
+	saves map[saving]int64  // what was reported: its balance
+	last  uint64            // the greatest epoch that any process ever knew to be committed
 	sums  map[uint64]int64  // by epoch that was committed, its balance
 	sent  int               // messages
 	moves int               // messages and saves
@@ -53,7 +53,7 @@ func newSweeps(p int, seed uint64) *sweeps {
 	return w
 }
 
-// save lets a process say what its tasks have saved.
+// save lets a process report what its tasks have saved.
 func (w *sweeps) save(r protocol.Rank, epoch uint64, balance int64) {
 	s := &w.all[r]
 	w.saves[saving{s.view, epoch, r}] = balance
@@ -61,8 +61,8 @@ func (w *sweeps) save(r protocol.Rank, epoch uint64, balance int64) {
 	s.Save(epoch, balance)
 }
 
-// open opens the latest view at a process. Some of those who were in have to run tasks
-// again, and say nothing before they know where from.
+// open opens the latest view at a process. Some of the processes that were in the view before have to run tasks again,
+// and report nothing before they know where from.
 func (w *sweeps) open(r protocol.Rank) {
 	s := &w.all[r]
 	number := uint64(len(w.views) - 1)
@@ -114,8 +114,8 @@ func (w *sweeps) goOn(r protocol.Rank, most uint64) {
 	}
 }
 
-// balance is that of a process in its view. The sum of all in a view is that of the epoch,
-// in whatever view: who runs a task again sends and receives the same.
+// balance is that of a process in its view. The sum of all in a view is that of the epoch, in whatever view: a process
+// that runs a task again sends and receives the same.
 func (w *sweeps) balance(r protocol.Rank, epoch uint64) int64 {
 	members := slices.DeleteFunc(slices.Clone(w.all[r].members), func(m protocol.Rank) bool { return w.all[m].idle })
 	if r != members[0] {
@@ -131,8 +131,8 @@ func (w *sweeps) balance(r protocol.Rank, epoch uint64) int64 {
 	return sum
 }
 
-// check looks at what a process knows to be committed. Who is the first to know it is
-// the root, and all of its view have saved it there.
+// check examines what a process knows to be committed. The first process that knows it is the root, and all of its view
+// have saved it there.
 func (w *sweeps) check(r protocol.Rank) error {
 	s := &w.all[r]
 	epoch, balance := s.Committed()
@@ -232,7 +232,7 @@ func (w *sweeps) finish(most uint64) error {
 	return nil
 }
 
-// done demands that everybody who lives has come to the end, or to a mismatch.
+// done demands that every live process has come to the end, or to a mismatch.
 func (w *sweeps) done(most uint64) error {
 	latest := w.views[len(w.views)-1]
 	tasks := slices.ContainsFunc(latest, func(r protocol.Rank) bool { return !w.all[r].idle })
@@ -280,9 +280,8 @@ func TestSweepsCommitWhatAllHaveSaved(t *testing.T) {
 	t.Logf("%d views, %d epochs", lives, commits)
 }
 
-// trace runs commands, and returns what was sent and who then knows what. A command is:
-// save p epoch balance, view number, pass (all that is on its way), open p number, hold p,
-// release p, commit p epoch.
+// trace runs commands, and returns what was sent and what each process then knows. A command is: save p epoch balance,
+// view number, pass (all that is on its way), open p number, hold p, release p, commit p epoch.
 func trace(t *testing.T, p int, members map[uint64][]protocol.Rank, commands string) string {
 	t.Helper()
 	w := newSweeps(p, 1)

@@ -1,15 +1,14 @@
 // Package revoke spreads the word that a group is revoked. The runtime and the tests of this package
 // run it.
 //
-// Where the dead stay dead, a task that cannot go on revokes the group: all that the others call there
-// fails, too. The word goes along the binomial graph of those who live in the latest view (Angskun,
-// Bosilca, Dongarra, ISPA 2007): at distances of 1, 2, 4 … to both sides. Whoever hears it first passes it on, and again in every
-// view, whose graph has none of the dead. In the last view nobody dies, and its graph is connected: so
-// all who live in it hear the word if one of them has. It costs 2 log₂ n messages for each member and
-// view, and log₂ n steps.
+// Where dead processes stay dead, a task that cannot go on revokes the group: all that the others call there fails, too.
+// The word goes along the binomial graph of the live members of the latest view (Angskun, Bosilca, Dongarra, ISPA 2007):
+// at distances of 1, 2, 4 … to both sides. A member that hears it for the first time passes it on, and again in every
+// view, whose graph has no dead members. In the last view no member dies, and its graph is connected: so all its live
+// members hear the word if one of them has. It costs 2 log₂ n messages for each member and view, and log₂ n steps.
 //
-// The caller's duties: who lives hears what the living send; all who live open all views, in order;
-// and a word that comes before the task has joined the group is passed on, too.
+// The caller's duties: live members hear what live members send; all live members open all views, in order; and a word
+// that comes before the task has joined the group is passed on, too.
 package revoke
 
 import (
@@ -28,8 +27,8 @@ type State struct {
 // Revoked reports whether the group is revoked.
 func (s *State) Revoked() bool { return s.revoked }
 
-// Floods reports whether the member tells others, now and whenever it opens a view: it knows who they
-// are, and that the group is revoked.
+// Floods reports whether the member passes the word on, now and whenever it opens a view: it knows the members, and that
+// the group is revoked.
 func (s *State) Floods() bool { return s.joined && s.revoked }
 
 // Join says that the task has joined the group. Floods says what follows.
@@ -42,7 +41,7 @@ func (s *State) Revoke() (news bool) {
 	return news
 }
 
-// Told lists whom a rank tells, of those that live.
+// Told lists the ranks, of those that live, to which a rank passes the word.
 func Told(self protocol.Rank, live []protocol.Rank) (ranks []protocol.Rank) {
 	at := slices.Index(live, self)
 	if at < 0 {

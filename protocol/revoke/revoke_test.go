@@ -12,10 +12,9 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// The tests let one member or several revoke a group while any number of members die. What the dead
-// have sent may be lost. Every member opens the views in order, when it comes to it, and joins the
-// group at any time. Of groups of up to three every schedule is taken; of larger ones, in which not all
-// are neighbours, random ones.
+// The tests let one member or several revoke a group while any number of members die. What dead members have sent may be
+// lost. Every member opens the views in order, when it comes to it, and joins the group at any time. Of groups of up to
+// three every schedule is taken; of larger ones, in which not all are neighbours, random ones.
 
 const ranksMax = 9
 
@@ -31,7 +30,7 @@ type world struct {
 	ranks   int
 	members [ranksMax]member
 	words   [ranksMax][ranksMax]bool // on the way
-	views   []set                    // who lives in each
+	views   []set                    // the live members in each
 	revokes int                      // that may come
 	deaths  int
 }
@@ -76,7 +75,7 @@ func (w *world) revoke(r int) {
 	}
 }
 
-// living is who lives.
+// living returns the live members.
 func (w *world) living() (s set) {
 	for r := range w.ranks {
 		if !w.members[r].dead {
@@ -176,7 +175,7 @@ var every = explore.World[*world, string]{
 	Text: func(w *world) string { return fmt.Sprintf("%+v", w) },
 }
 
-// TestEverySchedule checks that all who live hear of it, or nobody does.
+// TestEverySchedule checks that all live members hear of it, or none does.
 func TestEverySchedule(t *testing.T) {
 	for ranks := 1; ranks <= 3; ranks++ {
 		every.Every(t, newWorld(ranks, 2, ranks-1))

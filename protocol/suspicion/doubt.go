@@ -7,12 +7,11 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// A doubt is the time in which an observer finds out what the silence of a process
-// means. Every beat it pings the process and asks helpers, some of them on other hosts
-// than the two, one on the host of the silent process, and the coordinator. A helper
-// that is asked pings the process in its turn, and says whether it has heard it.
+// A doubt is the time in which an observer finds out what the silence of a process means. Every beat it pings the process
+// and asks helpers, some of them on other hosts than the two, one on the host of the silent process, and the coordinator.
+// A helper that is asked pings the process in its turn, and says whether it has heard it.
 //
-//	nobody hears it, several have tried     it is suspected
+//	no helper hears it, several have tried  it is suspected
 //	a helper on its own host hears it       it is slow: wait
 //	another helper hears it                 the link is bad: one of the two hosts has to go
 //	most helpers do not answer              this process is cut off: wait twice as long
@@ -21,23 +20,22 @@ import (
 type doubt struct {
 	began   protocol.Time
 	helpers []helper
-	rumorAt protocol.Time // when to tell everybody; 0: there is nothing to tell
+	rumorAt protocol.Time // when to notify all processes; 0: there is nothing to report
 }
 
-// helper is one that was asked.
+// helper is a process that was asked.
 type helper struct {
 	rank     protocol.Rank
 	host     int
 	answered protocol.Time // last; 0: never
 	heard    protocol.Time // the last answer that it hears the process; 0: none
-	tried    protocol.Time // it has, for so long, in vain
+	tried    protocol.Time // how long it has tried without success
 }
 
 // helpersMax is how many third parties are asked.
 const helpersMax = 3
 
-// Doubt says that a process cannot be reached, by other means than these messages,
-// since a moment.
+// Doubt says that a process cannot be reached, by other means than these messages, since a moment.
 func (o *Observer) Doubt(rank protocol.Rank, since, now protocol.Time) {
 	if rank == o.self || int(rank) >= len(o.others) || o.others[rank].gone || o.others[rank].host == 0 || o.others[rank].doubt != nil {
 		return
@@ -99,7 +97,7 @@ func (d *doubt) asks(rank protocol.Rank) bool {
 	return slices.ContainsFunc(d.helpers, func(h helper) bool { return h.rank == rank })
 }
 
-// answered takes an answer.
+// answered handles an answer.
 func (o *Observer) answered(from protocol.Rank, m Message, now protocol.Time) {
 	if int(m.Of) >= len(o.others) || m.Of < 0 || o.others[m.Of].doubt == nil {
 		return
@@ -160,7 +158,7 @@ func (o *Observer) judge(rank protocol.Rank, now protocol.Time, effects []Effect
 	return effects
 }
 
-// rumored is told that several processes have found another one silent.
+// rumored handles the rumor that several processes have found another one silent.
 func (o *Observer) rumored(from, of protocol.Rank, now protocol.Time, effects []Effect) []Effect {
 	if of < 0 || int(of) >= len(o.others) || of == o.self {
 		return effects
@@ -179,10 +177,9 @@ type Link struct {
 	Since protocol.Time
 }
 
-// Unlinked says to whom no connection can be made, and how many others there is one to. Those
-// are doubted soon; one that lives, and cannot be reached for long, is suspected all the
-// same: without it the job would stand still. A process that has lost most of its
-// connections looks for the fault at itself first.
+// Unlinked says to which processes no connection can be made, and how many others have one. Those without are doubted
+// soon; one that lives, and cannot be reached for long, is suspected all the same: without it the job would stand still.
+// A process that has lost most of its connections looks for the fault at itself first.
 func (o *Observer) Unlinked(down []Link, up int, now protocol.Time) (effects []Effect) {
 	long := 4 * o.silence
 	if len(down) > 1 && len(down) > up {
@@ -214,8 +211,7 @@ func (o *Observer) stays(x *observed) bool {
 	return true
 }
 
-// complained takes note that another process, which this one hears, has not heard this
-// one for long.
+// complained notes that another process, which this one hears, has not heard this one for long.
 func (o *Observer) complained(from protocol.Rank, tried, now protocol.Time) {
 	if from < 0 || int(from) >= len(o.others) || tried < o.silence || o.others[from].host == o.others[o.self].host {
 		return
@@ -263,8 +259,7 @@ type tally struct {
 // cutOff reports whether this process has lost most of the others.
 func (t tally) cutOff() bool { return 2*t.answered < t.third }
 
-// needed is how many have to agree: nobody, if all that could be asked are on one of
-// the two hosts, and share its fate.
+// needed is how many have to agree: none, if all that could be asked are on one of the two hosts, and share its fate.
 func (t tally) needed() int { return min(2, t.third) }
 
 // tally counts the answers that are fresh.
@@ -295,7 +290,7 @@ func (o *Observer) tally(x *observed, now protocol.Time) (t tally) {
 	return t
 }
 
-// favour is a process that this one was asked for, and tries to hear.
+// favour is the request of another process to try to hear one.
 type favour struct {
 	to, of protocol.Rank
 	began  protocol.Time
@@ -307,7 +302,7 @@ func (f *favour) answer(hears bool, now protocol.Time) Effect {
 	return Effect{Act: Send, Rank: f.to, Msg: Message{Kind: Answer, Of: f.of, Hears: hears, Tried: now - f.began}}
 }
 
-// asked tries to hear a process for another, and says how that went so far.
+// asked tries to hear a process for another, and reports how that went so far.
 func (o *Observer) asked(from, of protocol.Rank, now protocol.Time, effects []Effect) []Effect {
 	if int(of) >= len(o.others) || of < 0 || o.others[of].gone {
 		return effects

@@ -15,19 +15,17 @@ import (
 //     one to the next (S/2 and a Tick), unless the kernel says that it works or waits for a
 //     processor. For one that is stopped, S counts from when the kernel first says so. So one that is stopped
 //     for less than S is not fenced, though that happens again and again, or while it works.
-//   - Somebody can take over: at least one other process gives signs of life, and the
-//     silence of a process counts only while one does. So the last process is never
-//     fenced, nor are all at once, nor anybody because the whole host stood still. While
-//     fewer than half give signs of life, silence counts an eighth: more would be fenced
-//     together than a job survives.
-//   - A process that took over the tasks of one that was fenced for silence is not
-//     fenced for falling silent at the same work, unless a signal has stopped it.
-//   - The caller's own stalls blame nobody: a Tick that comes late counts as one that
-//     came in time.
-//   - Nobody is silent before Begin: before everybody could have started.
+//   - Another process can take over: at least one other process gives signs of life, and the silence of a process counts
+//     only while one does. So the last process is never fenced, nor are all at once, nor any process because the whole
+//     host stood still. While fewer than half give signs of life, silence counts an eighth: more would be fenced together
+//     than a job survives.
+//   - A process that took over the tasks of one that was fenced for silence is not fenced for falling silent at the same
+//     work, unless a signal has stopped it.
+//   - The caller's own stalls have no consequence: a Tick that comes late counts as one that came in time.
+//   - No process is silent before Begin: before all could have started.
 type Guard struct {
 	silence protocol.Time
-	last    protocol.Time // Tick came
+	last    protocol.Time // when Tick last came
 	begun   bool
 	members []guarded // by rank
 }
@@ -37,10 +35,10 @@ type guarded struct {
 	present bool
 	ours    bool          // the caller can kill it
 	heard   bool          // since the last Tick
-	quiet   protocol.Time // it has given no sign of life for so long
-	silent  protocol.Time // of that counts so much
-	stopped protocol.Time // the kernel has said so for so long
-	tainted bool          // it does work over which another fell silent
+	quiet   protocol.Time // how long it has given no sign of life
+	silent  protocol.Time // how much of that counts
+	stopped protocol.Time // how long the kernel has said so
+	tainted bool          // it does work over which another process fell silent
 }
 
 // Evidence is what the kernel says of a silent process.
@@ -62,7 +60,7 @@ func (e Evidence) String() string {
 // Verdict is a process to be fenced.
 type Verdict struct {
 	Rank protocol.Rank
-	For  protocol.Time // it was silent
+	For  protocol.Time // how long it was silent
 	Why  string        // one line
 }
 
@@ -94,7 +92,7 @@ func (g *Guard) at(rank protocol.Rank) *guarded {
 // Leave removes a process: it is dead, or has been fenced.
 func (g *Guard) Leave(rank protocol.Rank) { *g.at(rank) = guarded{} }
 
-// Begin says that everybody has started, or had the time to.
+// Begin says that all processes have started, or had the time to.
 func (g *Guard) Begin() { g.begun = true }
 
 // Beat is a sign of life.
@@ -109,7 +107,7 @@ func (g *Guard) Silent(rank protocol.Rank) protocol.Time { return g.at(rank).qui
 // Counted returns how much of that counts.
 func (g *Guard) Counted(rank protocol.Rank) protocol.Time { return g.at(rank).silent }
 
-// Tick returns who is to be fenced now. It calls inspect for silent processes.
+// Tick returns the processes to be fenced now. It calls inspect for silent processes.
 func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (fence []Verdict) {
 	passed := min(now-g.last, 2*g.Every()) // more is a stall of the caller
 	g.last = now
@@ -130,7 +128,7 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 	if !g.begun {
 		return nil
 	}
-	if 2*healthy < present { // it is rather the host, or somebody has paused the job
+	if 2*healthy < present { // rather the host stands still, or a user has paused the job
 		passed /= 8
 	}
 	for i := range g.members {
@@ -142,7 +140,7 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 		if !m.present {
 			continue
 		}
-		if others == 0 { // whoever comes back first leaves the others all of their time
+		if others == 0 { // the first one to come back leaves the others all of their time
 			m.silent, m.stopped = 0, 0
 			continue
 		}
@@ -157,7 +155,7 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 			m.silent = min(m.silent, g.limit()-g.silence/4)
 		}
 		due := m.silent >= g.limit() && !m.tainted
-		if e == Stopped { // for less than the silence blames nobody, whatever it did before
+		if e == Stopped { // a stop for less than the silence is excused, whatever the process did before
 			due = m.stopped >= g.silence
 		}
 		if !due {
@@ -171,7 +169,7 @@ func (g *Guard) Tick(now protocol.Time, inspect func(protocol.Rank) Evidence) (f
 // usual is how long it may take from one sign of life to the next.
 func (g *Guard) usual() protocol.Time { return g.silence/2 + g.Every() }
 
-// limit is how long a process may be silent of which the kernel says nothing.
+// limit is how long a process may be silent if the kernel says nothing of it.
 func (g *Guard) limit() protocol.Time { return g.silence + g.usual() }
 
 // healthy reports whether a process could take over for another.

@@ -7,58 +7,54 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Observer is the part of one process in watching the others. It has no clock, timer
-// or goroutine; the caller has them, and calls one method at a time.
+// Observer is the part of one process in watching the others. It has no clock, timer or goroutine; the caller has them,
+// and calls one method at a time.
 //
 // The caller's duties:
 //
 //  1. Call Tick at once, and then at the moment that it names.
 //  2. Carry out the Effects that methods return. A Send may be lost, doubled or late.
 //  3. Call Receive for every message, and Heard for every other sign of life.
-//  4. Call Know for every process that has begun, with its host; Gone for every one that
-//     is certainly dead, evicted or has left. Nobody is watched before it is known.
-//  5. Call Doubt if another detector says that a process is silent, and Unlinked, every
-//     now and then, while there are processes to which no connection can be made.
+//  4. Call Know for every process that has begun, with its host; Gone for every one that is certainly dead, evicted or
+//     has left. No process is watched before it is known.
+//  5. Call Doubt if another detector says that a process is silent, and Unlinked, every now and then, while there are
+//     processes to which no connection can be made.
 //
 // What it promises, with a silence of S and a beat of S/16, if the caller is not late by
 // more than a beat:
 //
-//   - Two messages go out every beat while nobody is doubted. Where all are on one host,
-//     a Guard knows better: then a beat is S/2, and all that follows takes twice as long.
-//   - A process is doubted S/2 after its last sign of life, and suspected S and two beats
-//     after it, if by then several others do not hear it either. An outage that ends
-//     within S blames nobody.
-//   - Everybody is told of a suspicion, and shares it unless it hears the process itself:
-//     who would decide about it may be among the silent.
-//   - If others hear it, the link is bad, and one of the two hosts has to go: the one that
-//     has not the lowest rank. The other one's processes suspect it after 1.25 S; if
-//     they do not, its own suspect them after 3 S.
+//   - Two messages go out every beat while no process is doubted. Where all are on one host, a Guard knows better: then a
+//     beat is S/2, and all that follows takes twice as long.
+//   - A process is doubted S/2 after its last sign of life, and suspected S and two beats after it, if by then several
+//     others do not hear it either. An outage that ends within S has no consequence.
+//   - Every process gets a Rumor of a suspicion, and shares it unless it hears the suspect itself: the process that would
+//     decide about it may be among the silent ones.
+//   - If others hear it, the link is bad, and one of the two hosts has to go: the one without the lowest rank. The other
+//     host's processes suspect it after 1.25 S; if they do not, its own suspect them after 3 S.
 //   - A process whose own host says that it is at work is only slow: it is not suspected.
-//   - A process that gives signs of life, but to which no connection can be made, is
-//     suspected after 4 S; by a process that has lost most of its connections, after 12 S:
-//     the others, which have lost only that one, suspect it before.
-//   - If fewer than half of the third parties that were asked answer, the observer's own
-//     network is at fault: it suspects nobody before twice S. If it hears nobody at all it says so in its
-//     messages, which are no sign of life then: others may hear it, but cannot reach it.
-//   - A pause of this process blames nobody: the time by which Tick is late does not
-//     count as anybody's silence.
-//   - Who was suspected wrongly has twice the time from then on.
+//   - A process that gives signs of life, but to which no connection can be made, is suspected after 4 S; by a process
+//     that has lost most of its connections, after 12 S: the others, which have lost only that one, suspect it before.
+//   - If fewer than half of the third parties that were asked answer, the observer's own network is at fault: it suspects
+//     no process before twice S. If it hears no process on another host, it says so in its messages, which are no sign of
+//     life then: others may hear it, but cannot reach it.
+//   - A pause of this process has no consequence: the time by which Tick is late does not count as the silence of others.
+//   - A process that was suspected wrongly has twice the time from then on.
 type Observer struct {
 	self    protocol.Rank
 	silence protocol.Time
 	beat    protocol.Time
-	server  protocol.Rank // whose process is the coordinator; Coordinator: it is on a host of its own; −1: nobody is asked
+	server  protocol.Rank // the process that the coordinator is part of; Coordinator: it is on a host of its own; −1: it is not asked
 	ring    ring
-	stale   bool       // follow and watched are of the ring as it was
+	stale   bool       // follow and watched are out of date
 	others  []observed // by rank
-	follow  []int      // whom it beats to
+	follow  []int      // the processes that it beats to
 	watched []int
 	favours []favour
 	beatAt  protocol.Time
-	due     protocol.Time // Tick should come
+	due     protocol.Time // when Tick should come
 	turn    uint64        // chooses other helpers each time
-	deaf    bool          // it hears nobody on another host
-	alone   bool          // nobody is on another host
+	deaf    bool          // it hears no process on another host
+	alone   bool          // no process is on another host
 }
 
 // observed is what an observer knows of another process.
@@ -69,8 +65,8 @@ type observed struct {
 	known    bool          // it has been heard, if only once
 	observed bool          // it is watched, or doubted
 	doubt    *doubt
-	strikes  uint8 // it was suspected wrongly
-	told     bool  // the caller, that it is suspected
+	strikes  uint8 // how often it was suspected wrongly
+	told     bool  // the caller knows that it is suspected
 	misses   complaint
 	accused  bool // for that
 }
@@ -78,18 +74,17 @@ type observed struct {
 // complaint is what a process says that does not hear this one.
 type complaint struct {
 	first, last protocol.Time // when it said so; 0: never
-	tried       protocol.Time // for how long it has not, by the last
+	tried       protocol.Time // how long it had not heard this one when it said so last
 }
 
 // watchers is how many processes watch each one, and how many each one watches.
 // Two: one may fail together with the process it watches.
 const watchers = 2
 
-// Coordinator stands for the coordinator of the job where a rank is expected: it may
-// be asked whom it hears.
+// Coordinator stands for the coordinator of the job where a rank is expected: it may be asked which processes it hears.
 const Coordinator protocol.Rank = -2
 
-// Kind is that of a Message.
+// Kind is the kind of a Message.
 type Kind uint8
 
 // The kinds of messages.
@@ -102,13 +97,13 @@ const (
 	Rumor              // several processes have found Of silent
 )
 
-// Message is what observers say to each other.
+// Message is a message between observers.
 type Message struct {
 	Kind  Kind
 	Of    protocol.Rank
-	Deaf  bool          // the sender hears nobody on another host
+	Deaf  bool          // the sender hears no process on another host
 	Hears bool          // Answer: it has heard Of since it was asked, or a moment before
-	Tried protocol.Time // Answer: for so long it has tried in vain to hear Of; Ping: to hear the receiver
+	Tried protocol.Time // how long the sender has tried and failed to hear Of (Answer) or the receiver (Ping)
 }
 
 // Act is what an Effect asks for.
@@ -117,7 +112,7 @@ type Act uint8
 // What an observer wants done.
 const (
 	Send      Act = iota // send Msg to Rank
-	Suspected            // Rank has failed, or has to go, since nobody, or not everybody, can reach it
+	Suspected            // Rank has failed, or has to go, since none, or not all, can reach it
 	Cleared              // Rank, which was suspected, was heard again
 )
 
@@ -138,7 +133,7 @@ func NewObserver(self protocol.Rank, n int, silence protocol.Time, server protoc
 	return o
 }
 
-// Serve says whose process the coordinator is part of from now on.
+// Serve says which process the coordinator is part of from now on.
 func (o *Observer) Serve(server protocol.Rank) {
 	o.grow(int(server) + 1)
 	o.server = server
@@ -182,8 +177,7 @@ func (o *Observer) Gone(rank protocol.Rank, now protocol.Time) {
 	}
 }
 
-// turnRing looks to the neighbours on the ring as it is now. Whoever is newly watched
-// has all of its allowance.
+// turnRing turns to the neighbours on the ring as it is now. A newly watched process has all of its allowance.
 func (o *Observer) turnRing(now protocol.Time) {
 	before := o.watched
 	o.stale = false
@@ -227,7 +221,7 @@ func (o *Observer) Tick(now protocol.Time) (effects []Effect, next protocol.Time
 			effects = o.missed(protocol.Rank(r), now, effects)
 		}
 	}
-	o.favours = slices.DeleteFunc(o.favours, func(f favour) bool { return now-f.asked > 4*o.beat }) // nobody asks any more
+	o.favours = slices.DeleteFunc(o.favours, func(f favour) bool { return now-f.asked > 4*o.beat }) // no process asks any more
 	o.deaf = o.hearsNobody(now)
 	o.due = o.beatAt
 	return o.marked(effects), o.due
@@ -241,7 +235,7 @@ func (o *Observer) marked(effects []Effect) []Effect {
 	return effects
 }
 
-// hearsNobody reports whether this process has lost everybody on other hosts.
+// hearsNobody reports whether this process has lost all processes on other hosts.
 func (o *Observer) hearsNobody(now protocol.Time) bool {
 	mine, lost := o.others[o.self].host, false
 	for r := range o.others {
@@ -257,8 +251,7 @@ func (o *Observer) hearsNobody(now protocol.Time) bool {
 	return lost
 }
 
-// awake finds out whether this process was paused: then Tick is late. The silence of
-// the others is taken back by as much.
+// awake finds out whether this process was paused: then Tick is late. It takes back the silence of the others by as much.
 func (o *Observer) awake(now protocol.Time) {
 	pause := now - o.due
 	if pause <= o.beat {
@@ -285,10 +278,10 @@ func (o *Observer) allowed(x *observed) protocol.Time {
 	return o.silence << x.strikes
 }
 
-// strikesMax bounds the allowance of who was suspected wrongly: to eight silences.
+// strikesMax bounds the allowance of a process that was suspected wrongly: to eight silences.
 const strikesMax = 3
 
-// Heard takes note of a sign of life.
+// Heard notes a sign of life.
 func (o *Observer) Heard(rank protocol.Rank, now protocol.Time) (effects []Effect) {
 	if int(rank) >= len(o.others) || rank < 0 {
 		return nil
