@@ -46,7 +46,6 @@ func (r *runCmd) checkDetached() error {
 		{"--grow", r.Grow != 0},
 		{"--respawn", r.Respawn != "" && r.Respawn != launch.RespawnNever},
 		{"--restart", r.Restart != 0},
-		{"--timeout", r.Timeout != nil},
 		{"--kill at a time", slices.ContainsFunc(r.Kill, func(k control.Kill) bool { return k.Op == "" })},
 		{"--log-dir", r.LogDir != ""},
 		{"--verbose", r.Verbose},

@@ -245,6 +245,7 @@ func (a *Attachment) conclude() (*spool.Result, error) {
 		return nil, fmt.Errorf("%s: %w", strings.Join(silent, "; "), errUnsure)
 	}
 	slices.SortFunc(r.Tasks, func(a, b TaskReport) int { return cmp.Compare(a.Rank, b.Rank) })
+	slices.Sort(r.late)
 	r.settle()
 	text, err := json.Marshal(r)
 	return &spool.Result{Exit: r.Exit, Signal: r.received, Started: true, Error: r.Cause, Report: text}, err
@@ -258,6 +259,9 @@ func (r *Report) add(end hostEnd) {
 		r.Tasks = append(r.Tasks, t)
 	}
 	r.Seconds = max(r.Seconds, end.report.Seconds)
+	if end.report.Timeout {
+		r.Timeout, r.timeout, r.late = true, end.report.After, append(r.late, end.report.Late...)
+	}
 	if end.result.Signal != 0 {
 		r.interrupt(end.result.Signal)
 	}

@@ -111,7 +111,7 @@ func (p *Plan) keptOrders(name string, about spool.About, seeds []string) (agent
 		Key: make([]byte, 32), Size: p.N, Coordinator: strings.Join(seeds[:min(len(seeds), seedHosts)], ","), Life: firstIncarnation,
 		Program: p.Program, Args: p.Args, Dir: p.Dir, Env: env,
 		Keep: &keepOrders{
-			Name: name, About: about, Settings: settings, Grace: p.Grace, Prefix: p.Output.Prefix,
+			Name: name, About: about, Settings: settings, Grace: p.Grace, Timeout: p.Timeout, Prefix: p.Output.Prefix,
 			Hidden: p.Output.Stdout == nil && p.Output.Stderr == nil, Shown: p.Output.Ranks,
 		},
 	}

@@ -96,6 +96,29 @@ func TestAttachmentSurvivesItsConnections(t *testing.T) {
 	}
 }
 
+// TestTimeoutOfDetachedProcesses: each host ends its processes, and asks them for their goroutines before.
+func TestTimeoutOfDetachedProcesses(t *testing.T) {
+	shelf(t)
+	c := shell(3, `[ $RANK = 2 ] && exit 0; trap "echo asked; exit 3" QUIT; while :; do sleep 0.01; done`)
+	c.Timeout = 2 * time.Second
+	a, _ := c.detach(t, Host{"a", 1}, Host{"b", 2})
+	out := ""
+	a.Emit = func(_ string, _ int, data []byte, _ int64) error {
+		out += string(data)
+		return nil
+	}
+	r, err := a.Follow(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Exit != 1 || r.Error != "time-out after 2s, when tasks 0, 1 still ran" || !strings.Contains(string(r.Report), `"timeout":true`) {
+		t.Errorf("exit %d: %s; %s", r.Exit, r.Error, r.Report)
+	}
+	if strings.Count(out, "asked") != 2 {
+		t.Errorf("they said %q", out)
+	}
+}
+
 // TestLauncherThatIsGoneLeavesTooFew: when the launcher is killed before it has given all orders, those that were started
 // end if they are too few, and within JoinTimeout.
 func TestLauncherThatIsGoneLeavesTooFew(t *testing.T) {
@@ -178,7 +201,7 @@ func TestKeptJobsEndAsTheirHostsTell(t *testing.T) {
 	type task = TaskReport
 	well := func(rank int) task { return task{Rank: rank, Joined: true, Exit: exit(0)} }
 	ended := func(ranks []int, tasks ...task) hostEnd {
-		return hostEnd{result: &spool.Result{}, report: hostReport{Report{Tasks: tasks}, ranks}, finished: len(ranks) > 0}
+		return hostEnd{result: &spool.Result{}, report: hostReport{Report: Report{Tasks: tasks}, Ended: ranks}, finished: len(ranks) > 0}
 	}
 	gone := hostEnd{gone: "its agent was killed"}
 	interrupted := ended(nil, task{Rank: 0, Joined: true, Exit: exit(1)})

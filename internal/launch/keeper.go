@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -144,11 +145,13 @@ func Keep(dir string, in io.Reader, ready io.WriteCloser, signals <-chan os.Sign
 	if err := a.read(newLineReader(in)); err != nil {
 		return err
 	}
-	kept := &hostKeeper{agent: a, spool: k, began: time.Now()}
+	kept := &hostKeeper{agent: a, spool: k, began: time.Now(), dog: newWatchdog(a.orders.Keep.Timeout, false)}
+	defer kept.dog.end()
 	kept.screen = &screen{to: [streams]io.Writer{k.Stream(spool.Stdout), k.Stream(spool.Stderr)}}
 	if err := a.start(kept.hear, kept.ended); err != nil {
 		return errors.Join(a.to.say(notice{Type: noticeRefused, Text: err.Error()}), k.End(&spool.Result{Exit: 1, Error: err.Error()}))
 	}
+	kept.dog.watch(a.crew)
 	_ = a.to.say(notice{Type: noticeStarted}) // the caller may be gone
 	ready.Close()
 	kept.attend(signals)
@@ -163,6 +166,7 @@ type hostKeeper struct {
 	spool  *spool.Keeper
 	screen *screen
 	began  time.Time
+	dog    *watchdog
 
 	mu     sync.Mutex
 	report hostReport
@@ -172,7 +176,9 @@ type hostKeeper struct {
 // hostReport is the result of the processes on a host.
 type hostReport struct {
 	Report
-	Ended []int `json:"ended"` // ranks whose processes knew of the job's end
+	Ended []int         `json:"ended"`           // ranks whose processes knew of the job's end
+	After time.Duration `json:"after,omitempty"` // in ns: the timeout that expired
+	Late  []int         `json:"late,omitempty"`  // ranks whose processes still ran then
 }
 
 // hear spools the output of a process, as a launcher would show it.
@@ -199,10 +205,16 @@ func (k *hostKeeper) hear(rank int, o *order) error {
 func (k *hostKeeper) ended(e ending) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.dog.hasStruck() { // the watchdog may have ended it
+		k.timeout()
+	}
 	t := TaskReport{
 		Rank: e.rank, Host: k.orders.Keep.Host, Joined: control.HasJoined(k.place.Dir, e.rank, e.life), said: k.said[e.rank],
 	}
 	t.end(e, k.began)
+	if k.report.Timeout {
+		t.Why = whyTimeout
+	}
 	if t.left = control.KnewEnd(k.place.Dir, e.rank, e.life); t.left {
 		k.report.Ended = append(k.report.Ended, e.rank)
 	}
@@ -212,6 +224,19 @@ func (k *hostKeeper) ended(e ending) {
 		}
 	})
 	k.report.Tasks = append(k.report.Tasks, t)
+}
+
+// timeout records that the timeout has expired.
+func (k *hostKeeper) timeout() {
+	if k.report.Timeout {
+		return
+	}
+	k.report.Timeout, k.report.After = true, k.dog.after
+	for _, rank := range k.orders.Ranks {
+		if !slices.ContainsFunc(k.report.Tasks, func(t TaskReport) bool { return t.Rank == rank }) {
+			k.report.Late = append(k.report.Late, rank)
+		}
+	}
 }
 
 // attend waits for the end of all processes.
@@ -251,6 +276,7 @@ func (k *hostKeeper) result() (*spool.Result, error) {
 	defer k.mu.Unlock()
 	k.report.Seconds = time.Since(k.began).Seconds()
 	k.report.broke = k.screen.failure()
+	k.report.timeout, k.report.late = k.report.After, k.report.Late
 	k.report.settle()
 	text, err := json.Marshal(k.report)
 	return &spool.Result{Exit: k.report.Exit, Signal: k.report.received, Started: true, Error: k.report.Cause, Report: text}, err

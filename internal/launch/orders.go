@@ -66,6 +66,7 @@ type keepOrders struct {
 	About    spool.About     `json:"about"`    // what every host knows of the job, so that any host can be asked
 	Settings json.RawMessage `json:"settings"` // for the processes
 	Grace    time.Duration   `json:"grace"`    // in ns
+	Timeout  time.Duration   `json:"timeout"`  // in ns; 0: never
 	Prefix   bool            `json:"prefix"`
 	Hidden   bool            `json:"hidden,omitempty"` // whether the output is dropped
 	Shown    []int           `json:"shown,omitempty"`  // the ranks whose output is kept; nil: all

@@ -46,7 +46,7 @@ func (p *Plan) Run(ctx context.Context) (*Report, error) {
 		report *Report
 		err    error
 	}
-	dog, done := newWatchdog(p), make(chan outcome, 1)
+	dog, done := newWatchdog(p.Timeout, p.Abrupt), make(chan outcome, 1)
 	go func() {
 		report, err := p.runAll(ctx, dog)
 		done <- outcome{report, err}

@@ -52,9 +52,9 @@ const (
 
 var errTimeout = errors.New("the time-out struck")
 
-// newWatchdog begins to watch. If the plan has no timeout, it never strikes.
-func newWatchdog(p *Plan) *watchdog {
-	w := &watchdog{after: p.Timeout, abrupt: p.Abrupt, struck: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{})}
+// newWatchdog begins to watch. Without a timeout it never strikes.
+func newWatchdog(after time.Duration, abrupt bool) *watchdog {
+	w := &watchdog{after: after, abrupt: abrupt, struck: make(chan struct{}), gone: make(chan struct{}), over: make(chan struct{})}
 	if w.after > 0 {
 		w.timer = time.AfterFunc(w.after, w.strike)
 	}

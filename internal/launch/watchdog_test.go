@@ -30,7 +30,7 @@ func TestTimeoutAsksFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dog, done := newWatchdog(plan), make(chan *Report, 1)
+	dog, done := newWatchdog(plan.Timeout, plan.Abrupt), make(chan *Report, 1)
 	go func() {
 		r, err := plan.runAll(context.Background(), dog)
 		if err != nil {
@@ -74,7 +74,7 @@ func TestTimeoutDuringARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dog = newWatchdog(plan)
+	dog = newWatchdog(plan.Timeout, plan.Abrupt)
 	defer dog.end()
 	r, err := plan.runAll(context.Background(), dog)
 	if err != nil {
