@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,6 +36,9 @@ func counted(ours, theirs side, sizes []int) (all []line) {
 				if !loop.Sized(op) {
 					l.what, l.bytes = op, 1
 				}
+				if ours == coppiceShared {
+					l.what += ", shared memory"
+				}
 				all = append(all, l)
 				if !loop.Sized(op) {
 					break
@@ -62,34 +66,50 @@ var limitsText string
 
 const limitsHead = "# What an operation, with the barrier after it, may cost all processes together. To write it anew: go run ./bench --counts --write\n"
 
-// key identifies a line in limits.txt.
-func (l line) key() [3]string { return [3]string{l.op, strconv.Itoa(l.bytes), strconv.Itoa(l.p)} }
+// lineKey identifies a line in limits.txt: an operation, bytes, processes, and how they are connected.
+type lineKey [4]string
+
+func (l line) key() lineKey {
+	over := "unix"
+	if l.ours == coppiceShared {
+		over = "shared"
+	}
+	return lineKey{l.op, strconv.Itoa(l.bytes), strconv.Itoa(l.p), over}
+}
+
+// uncounted stands in limits.txt for the limit of what is not counted.
+const uncounted = "-"
 
 // parseLimits reads limits.txt.
-func parseLimits(text string) (limits map[[3]string]cost, err error) {
-	limits = map[[3]string]cost{}
+func parseLimits(text string) (limits map[lineKey]cost, err error) {
+	limits = map[lineKey]cost{}
 	for row := range strings.Lines(text) {
 		words := strings.Fields(row)
 		if len(words) == 0 || words[0] == "#" || words[0] == "op" {
 			continue
 		}
-		if len(words) != 3+len(quantities) {
-			return nil, fmt.Errorf("limits.txt: %d words in %q, want %d", len(words), row, 3+len(quantities))
+		n := len(lineKey{})
+		if len(words) != n+len(quantities) {
+			return nil, fmt.Errorf("limits.txt: %d words in %q, want %d", len(words), row, n+len(quantities))
 		}
 		var c cost
 		for i, q := range quantities {
-			if *q.of(&c), err = strconv.ParseFloat(words[3+i], 64); err != nil {
+			limit := q.of(&c)
+			if *limit = math.Inf(1); words[n+i] == uncounted {
+				continue
+			}
+			if *limit, err = strconv.ParseFloat(words[n+i], 64); err != nil {
 				return nil, fmt.Errorf("limits.txt: %w", err)
 			}
 		}
-		limits[[3]string(words)] = c
+		limits[lineKey(words)] = c
 	}
 	return limits, nil
 }
 
 // writeLimits writes limits above what was counted, in the format that parseLimits reads.
 func writeLimits(w io.Writer, results []result) error {
-	columns := []column{"op", ">bytes", ">p"}
+	columns := []column{"op", ">bytes", ">p", "over"}
 	for _, q := range quantities {
 		columns = append(columns, column(">"+q.name))
 	}
@@ -99,7 +119,11 @@ func writeLimits(w io.Writer, results []result) error {
 		row := key[:]
 		c := r.cost(oursIn)
 		for _, q := range quantities {
-			row = append(row, fmt.Sprintf("%.1f", q.factor**q.of(&c)+q.slack))
+			limit := uncounted
+			if q.counts(r.line.ours) {
+				limit = fmt.Sprintf("%.1f", q.factor**q.of(&c)+q.slack)
+			}
+			row = append(row, limit)
 		}
 		rows = append(rows, row)
 	}
@@ -192,10 +216,10 @@ func count(ctx context.Context, o options, chosen []line, stdout, stderr io.Writ
 	return true, os.WriteFile(filepath.Join(root, "bench", "limits.txt"), text.Bytes(), 0o644)
 }
 
-// bySize groups all lines on the same number of processes.
+// bySize groups all lines of a side on the same number of processes.
 func bySize(lines []line) (all []batch) {
 	for _, l := range lines {
-		if last := len(all) - 1; last >= 0 && all[last][0].p == l.p {
+		if last := len(all) - 1; last >= 0 && all[last][0].p == l.p && all[last][0].ours == l.ours {
 			all[last] = append(all[last], l)
 		} else {
 			all = append(all, batch{l})
@@ -205,7 +229,7 @@ func bySize(lines []line) (all []batch) {
 }
 
 // count measures a batch until no count is above its limit, or in all rounds.
-func (ps *programs) count(ctx context.Context, b batch, o options, limits map[[3]string]cost, dir string) []result {
+func (ps *programs) count(ctx context.Context, b batch, o options, limits map[lineKey]cost, dir string) []result {
 	results, stop := ps.begin(b)
 	if stop == nil {
 		return results
@@ -245,12 +269,19 @@ func writeCosts(w io.Writer, results []result) error {
 	for _, r := range results {
 		c := r.cost(oursIn)
 		row := []string{r.what, strconv.Itoa(r.p)}
+		add := func(counted bool, v float64) {
+			text := uncounted
+			if counted {
+				text = fmt.Sprintf("%.1f", v)
+			}
+			row = append(row, text)
+		}
 		for _, q := range quantities {
-			row = append(row, fmt.Sprintf("%.1f", *q.of(&c)))
+			add(q.counts(r.line.ours), *q.of(&c))
 		}
-		for _, v := range []float64{c.AllCalls, c.CPU, c.Involuntary} {
-			row = append(row, fmt.Sprintf("%.1f", v))
-		}
+		add(r.line.ours != coppiceShared, c.AllCalls)
+		add(true, c.CPU)
+		add(true, c.Involuntary)
 		rows = append(rows, row)
 	}
 	return table(w, columns, rows)

@@ -43,7 +43,7 @@ func TestEveryCountedLineHasLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := counted(coppiceReplay, "", countedSizes)
+	all := options{counts: true}.lines()
 	if len(limits) != len(all) {
 		t.Errorf("%d limits of %d lines", len(limits), len(all))
 	}
@@ -54,6 +54,9 @@ func TestEveryCountedLineHasLimits(t *testing.T) {
 		}
 		for _, q := range quantities {
 			most := *q.of(&limit)
+			if !q.counts(l.ours) {
+				continue
+			}
 			if usual := (most - q.slack) / q.factor; usual < 0 || usual > 4*q.slack && 2*usual < most {
 				t.Errorf("%s: limit of %s is %v", l, q.name, most)
 			}
@@ -62,7 +65,7 @@ func TestEveryCountedLineHasLimits(t *testing.T) {
 }
 
 func TestLimitsThatCannotBeReadAreAnError(t *testing.T) {
-	for _, text := range []string{"allreduce 8 4 1 2 3 4\n", "allreduce 8 4 1 2 3 4 many\n"} {
+	for _, text := range []string{"allreduce 8 4 unix 1 2 3 4\n", "allreduce 8 4 unix 1 2 3 4 many\n"} {
 		if limits, err := parseLimits(text); err == nil {
 			t.Errorf("%q: %v", text, limits)
 		}
@@ -85,15 +88,15 @@ func TestCostIsTheLeastOfTheRounds(t *testing.T) {
 }
 
 func TestAllOnOneNumberOfProcessesAreOneLaunch(t *testing.T) {
-	all := bySize(counted(coppiceReplay, "", countedSizes))
-	if len(all) != len(countedSizes) {
+	all := bySize(options{counts: true}.lines())
+	if len(all) != 2*len(countedSizes) {
 		t.Fatalf("%d batches", len(all))
 	}
 	for i, b := range all {
 		for _, l := range b {
 			job := l.countedJob()
 			job.Out = "x"
-			if _, err := loop.Parse(job.Args()); err != nil || l.p != countedSizes[i] {
+			if _, err := loop.Parse(job.Args()); err != nil || l.p != countedSizes[i%len(countedSizes)] || l.ours != b[0].ours {
 				t.Errorf("%s: %v", l, err)
 			}
 		}

@@ -137,7 +137,11 @@ func (o options) counting() bool { return o.counts || o.against != "" }
 func (o options) lines() []line {
 	switch {
 	case o.counts:
-		return counted(o.ours(), "", countedSizes)
+		all := counted(o.ours(), "", countedSizes)
+		if o.ours() == coppiceReplay { // what users have by default, and what they have without shared memory
+			all = append(counted(coppiceShared, "", countedSizes), all...)
+		}
+		return all
 	case o.against != "":
 		return o.againstLines()
 	case o.collectives:

@@ -170,7 +170,7 @@ func (ps *programs) once(ctx context.Context, s side, results []result, o option
 			costs = append(costs, &figures[which[j]].Cost)
 		}
 	}
-	if len(costs) == len(jobs) {
+	if len(costs) == len(jobs) && s != coppiceShared {
 		if err := ps.trace(ctx, s, results[0].p, jobs, costs); err != nil {
 			results[which[0]].failed = fmt.Errorf("%s: %w", s, err)
 		}

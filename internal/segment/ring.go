@@ -85,21 +85,16 @@ func (w *Writer) Refer(b []byte) bool {
 	if len(b) < ReferMin || w.at.pulls.Load() == 0 || w.refs-w.at.pulled.Load() >= refsMax {
 		return false
 	}
-	if onStack {
-		escaped = b
-	}
+	escape(b)
 	w.at.refs[w.refs%refsMax] = reference{at: w.written, address: uint64(uintptr(unsafe.Pointer(&b[0]))), length: uint64(len(b))}
 	w.refs++
 	w.at.referred.Store(w.refs)
 	return true
 }
 
-// escaped is never written to, which the compiler does not know: so it keeps memory that is referred to on the heap, which stays
+// escape does nothing, which the compiler cannot know of a variable. So it keeps memory that is referred to on the heap, which stays
 // where it is.
-var (
-	onStack bool
-	escaped []byte
-)
+var escape = func([]byte) {}
 
 // Close says that references are no longer valid: memory that they are to may be used again.
 func (w *Writer) Close() { w.at.closed.Store(1) }
