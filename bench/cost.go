@@ -26,9 +26,9 @@ type quantity struct {
 	name string
 	of   func(*cost) *float64
 
-	// traced: counted in a launch of its own, under ptrace. That is so slow that processes which look at shared memory
-	// before they sleep nearly always sleep, so there it would count something else.
-	traced bool
+	// sleeps: it depends on how often processes sleep. In shared memory that is hardly ever, or for every message: beside other
+	// work, and under ptrace, a process gives up looking at the memory. So there it is not limited.
+	sleeps bool
 
 	// A limit is factor times what was counted, plus slack. That covers the effect of the machine's
 	// load, and is less than a change that matters. A process that runs ahead of others needs memory
@@ -41,14 +41,14 @@ type quantity struct {
 // looks for work before it sleeps.
 var quantities = []quantity{
 	{"allocations", func(c *cost) *float64 { return &c.Allocations }, false, 1.5, 4},
-	{"switches", func(c *cost) *float64 { return &c.Switches }, false, 1.5, 0.75},
+	{"switches", func(c *cost) *float64 { return &c.Switches }, true, 1.5, 0.75},
 	{"calls", func(c *cost) *float64 { return &c.Calls }, true, 1.3, 1},
 	{"sends", func(c *cost) *float64 { return &c.Sends }, true, 1.2, 0.5},
 	{"bytes", func(c *cost) *float64 { return &c.Bytes }, true, 1.1, 50},
 }
 
-// counts reports whether a quantity of what a side does is counted.
-func (q quantity) counts(s side) bool { return !q.traced || s != coppiceShared }
+// limits reports whether a quantity has a limit on a side.
+func (q quantity) limits(s side) bool { return !q.sleeps || s != coppiceShared }
 
 // countedUsage returns the cost of an iteration as far as processes can measure it themselves.
 func countedUsage(u loop.Usage, iterations int) cost {

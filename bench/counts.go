@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,8 +78,8 @@ func (l line) key() lineKey {
 	return lineKey{l.op, strconv.Itoa(l.bytes), strconv.Itoa(l.p), over}
 }
 
-// uncounted stands in limits.txt for the limit of what is not counted.
-const uncounted = "-"
+// unlimited stands in limits.txt for the limit of what has none.
+const unlimited = "-"
 
 // parseLimits reads limits.txt.
 func parseLimits(text string) (limits map[lineKey]cost, err error) {
@@ -95,7 +96,7 @@ func parseLimits(text string) (limits map[lineKey]cost, err error) {
 		var c cost
 		for i, q := range quantities {
 			limit := q.of(&c)
-			if *limit = math.Inf(1); words[n+i] == uncounted {
+			if *limit = math.Inf(1); words[n+i] == unlimited {
 				continue
 			}
 			if *limit, err = strconv.ParseFloat(words[n+i], 64); err != nil {
@@ -119,8 +120,8 @@ func writeLimits(w io.Writer, results []result) error {
 		row := key[:]
 		c := r.cost(oursIn)
 		for _, q := range quantities {
-			limit := uncounted
-			if q.counts(r.line.ours) {
+			limit := unlimited
+			if q.limits(r.line.ours) {
 				limit = fmt.Sprintf("%.1f", q.factor**q.of(&c)+q.slack)
 			}
 			row = append(row, limit)
@@ -269,19 +270,19 @@ func writeCosts(w io.Writer, results []result) error {
 	for _, r := range results {
 		c := r.cost(oursIn)
 		row := []string{r.what, strconv.Itoa(r.p)}
-		add := func(counted bool, v float64) {
-			text := uncounted
-			if counted {
-				text = fmt.Sprintf("%.1f", v)
-			}
-			row = append(row, text)
-		}
 		for _, q := range quantities {
-			add(q.counts(r.line.ours), *q.of(&c))
+			row = append(row, fmt.Sprintf("%.1f", *q.of(&c)))
 		}
-		add(r.line.ours != coppiceShared, c.AllCalls)
-		add(true, c.CPU)
-		add(true, c.Involuntary)
+		for _, v := range []float64{c.AllCalls, c.CPU, c.Involuntary} {
+			row = append(row, fmt.Sprintf("%.1f", v))
+		}
+		if r.line.ours == coppiceShared { // is not traced
+			for i := range columns {
+				if slices.Contains([]column{">calls", ">sends", ">bytes", ">all calls"}, columns[i]) {
+					row[i] = unlimited
+				}
+			}
+		}
 		rows = append(rows, row)
 	}
 	return table(w, columns, rows)

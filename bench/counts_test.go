@@ -54,7 +54,7 @@ func TestEveryCountedLineHasLimits(t *testing.T) {
 		}
 		for _, q := range quantities {
 			most := *q.of(&limit)
-			if !q.counts(l.ours) {
+			if !q.limits(l.ours) {
 				continue
 			}
 			if usual := (most - q.slack) / q.factor; usual < 0 || usual > 4*q.slack && 2*usual < most {
