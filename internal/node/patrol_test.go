@@ -10,7 +10,7 @@ import (
 )
 
 // TestWaitsAfterIdlenessAreLookedAfter: a process at rest does not patrol; as soon as a call waits, it
-// does.
+// does, also if it has something else to do soon.
 func TestWaitsAfterIdlenessAreLookedAfter(t *testing.T) {
 	j := start(t, transport.Unix, 2, nil)
 	p := j.ps[0]
@@ -28,6 +28,9 @@ func TestWaitsAfterIdlenessAreLookedAfter(t *testing.T) {
 		}
 	}
 	until(false)
+	p.engine.Lock()
+	p.engine.At(p.engine.Now()+patrolEvery/2, func() {})
+	p.engine.Unlock()
 	ctx, cancel := context.WithCancel(patience(t))
 	ended := make(chan struct{})
 	go func() {

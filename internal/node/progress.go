@@ -1,8 +1,6 @@
 package node
 
 import (
-	"time"
-
 	"github.com/coppice-go/coppice/internal/node/engine"
 )
 
@@ -50,11 +48,7 @@ func (h handler) Read() int {
 }
 
 // Sleeps has somebody look after a wait that takes long.
-func (h handler) Sleeps(most time.Duration) {
-	if most < 0 || most > time.Duration(patrolEvery) {
-		h.patrolSoon()
-	}
-}
+func (h handler) Sleeps() { h.patrolSoon() }
 
 // Undriven has the background drive at once if a view is on its way.
 func (h handler) Undriven() { h.hurryViews() }

@@ -24,14 +24,14 @@ import (
 
 // Handler does what an engine finds to be done, with the lock held.
 type Handler interface {
-	Visited()                  // another process has put something here
-	Ready(ev Ready)            // a descriptor is ready
-	Spins() bool               // there are so few connections that it may be of use to look for input on all of them
-	Read() (bytes int)         // do so; so many bytes have moved
-	Sleeps(most time.Duration) // a caller is about to sleep, for so long (negative: until something happens)
-	Undriven()                 // nobody drives any more
-	Look()                     // look at what the Inbox has marked
-	Unshared() bool            // some connections do not mark the Inbox
+	Visited()          // another process has put something here
+	Ready(ev Ready)    // a descriptor is ready
+	Spins() bool       // there are so few connections that it may be of use to look for input on all of them
+	Read() (bytes int) // do so; so many bytes have moved
+	Sleeps()           // a caller is about to sleep
+	Undriven()         // nobody drives any more
+	Look()             // look at what the Inbox has marked
+	Unshared() bool    // some connections do not mark the Inbox
 }
 
 // Inbox is where other processes mark that they have written to memory that they share with this one.

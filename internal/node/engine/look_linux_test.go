@@ -25,13 +25,13 @@ type reader struct {
 	bell  [2]int // a pipe, which stands for the socket of a peer
 }
 
-func (r *reader) Visited()             {}
-func (r *reader) Ready(ev Ready)       { _, _ = syscall.Read(ev.Fd, make([]byte, 64)) }
-func (r *reader) Spins() bool          { return false }
-func (r *reader) Read() int            { return 0 }
-func (r *reader) Sleeps(time.Duration) {}
-func (r *reader) Undriven()            {}
-func (r *reader) Unshared() bool       { return false }
+func (r *reader) Visited()       {}
+func (r *reader) Ready(ev Ready) { _, _ = syscall.Read(ev.Fd, make([]byte, 64)) }
+func (r *reader) Spins() bool    { return false }
+func (r *reader) Read() int      { return 0 }
+func (r *reader) Sleeps()        {}
+func (r *reader) Undriven()      {}
+func (r *reader) Unshared() bool { return false }
 
 func (r *reader) Look() {
 	if r.m.marked.Swap(false) {

@@ -14,13 +14,13 @@ type spinner struct {
 	cancel func()
 }
 
-func (s *spinner) Visited()             {}
-func (s *spinner) Ready(Ready)          {}
-func (s *spinner) Look()                {}
-func (s *spinner) Spins() bool          { return true }
-func (s *spinner) Sleeps(time.Duration) {}
-func (s *spinner) Undriven()            {}
-func (s *spinner) Unshared() bool       { return false }
+func (s *spinner) Visited()       {}
+func (s *spinner) Ready(Ready)    {}
+func (s *spinner) Look()          {}
+func (s *spinner) Spins() bool    { return true }
+func (s *spinner) Sleeps()        {}
+func (s *spinner) Undriven()      {}
+func (s *spinner) Unshared() bool { return false }
 
 func (s *spinner) Read() int {
 	if s.cancel != nil {

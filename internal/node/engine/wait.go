@@ -181,7 +181,7 @@ func (e *Engine) drive(ctx context.Context, w *Waiter, spin bool) {
 			return
 		}
 		if !waits && w != &e.background {
-			e.cfg.Handler.Sleeps(e.untilTimer())
+			e.cfg.Handler.Sleeps()
 		}
 		if ctx.Err() != nil { // that it ended may be known to nobody but the one who drove before
 			return
