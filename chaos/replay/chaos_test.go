@@ -80,7 +80,7 @@ var recoveries = []struct {
 		LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Stored: true, SomeInside: true, Swarm: true, Ops: loose,
 	}, 20000},
 	{"five of whom four begin late", recovery.Job{P: 5, Late: 4, Crashes: 2, Operations: 2, Saves: 1, Ops: loose}, 20000},
-	{"four inside of whom three begin late", recovery.Job{P: 4, Tasks: 5, Joiners: 1, Late: 3, Crashes: 2, Restarts: 2, Operations: 2, Saves: 1, LossyCrashes: true, Inside: true, Ops: loose}, 60000},
+	{"four inside of whom three begin late", recovery.Job{P: 4, Tasks: 5, Joiners: 1, Late: 3, Crashes: 2, Restarts: 2, Operations: 2, Saves: 1, LossyCrashes: true, Inside: true, Ops: loose}, 20000},
 	{"a swarm that begins late", recovery.Job{
 		P: 5, Joiners: 2, Tasks: 5, Operations: 3, Crashes: 5, Suspicions: 2, Cuts: 2, Restarts: 2, Cancels: 2, Frozen: 2, Saves: 3, Drains: 4, Late: 4,
 		LossyCrashes: true, OneWay: true, Logless: true, Hosts: 3, Stored: true, SomeInside: true, Swarm: true, Ops: loose,

@@ -20,16 +20,4 @@ var lateMistakes = []mistake{
 	return max(began, s.gathered) + patience`,
 		found: "five of whom four begin late",
 	},
-	{
-		name: "who begins late is asked again as seldom as before", file: "membership/gather.go",
-		old: `		c.retryAt, c.wait = now, p.cfg.Retry
-`,
-		new: `		wait := c.wait
-		c.retryAt, c.wait = now, p.cfg.Retry
-		if wrong("who begins late is asked again as seldom as before") {
-			c.wait = wait
-		}
-`,
-		found: "four inside of whom three begin late",
-	},
 }

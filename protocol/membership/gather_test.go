@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -55,6 +56,29 @@ func TestDeathWhileTooFewHaveBegun(t *testing.T) {
 			t.Errorf("fenced: %v", c.fenced)
 		}
 	}
+}
+
+// TestMembersThatBeginLateAreAskedAgainSoon: although the proposer has asked them ever more rarely for long, it soon asks again if what
+// it sends when they begin does not arrive.
+func TestMembersThatBeginLateAreAskedAgainSoon(t *testing.T) {
+	c := late(t, 6, 4)
+	c.kill(0)
+	c.notice(0)
+	begin := 50 * c.p.cfg.Patience
+	c.runUntil(begin)
+	c.now = begin
+	c.begun(4)
+	c.begun(5)
+	c.notice(0, 4, 5)
+	toLate := func(l letterTo) bool { return l.to >= 4 }
+	c.cut = func(_, to protocol.Rank) bool { return to >= 4 }
+	c.settle()
+	if !slices.ContainsFunc(c.mail, toLate) {
+		t.Error("they are not asked when they begin")
+	}
+	c.mail, c.cut = slices.DeleteFunc(c.mail, toLate), nil
+	c.runUntil(begin + 4*c.p.cfg.Retry)
+	c.agreed("view 2 {1 2 3 4 5}", 0)
 }
 
 // TestTheOthersNeverBegin: when the members that have not begun are suspected, patience runs, from then on.

@@ -6,11 +6,11 @@ import (
 	"github.com/coppice-go/coppice/internal/plant"
 )
 
-// TestMistakesInQuorumsAreFound plants mistakes in the rule that says which process may be killed. Package chaos plants
-// those in views.
-func TestMistakesInQuorumsAreFound(t *testing.T) {
+// TestMistakesAreFound plants mistakes in the rules that say which process may be killed, and how long processes wait for those that
+// begin late. Package chaos plants those in views.
+func TestMistakesAreFound(t *testing.T) {
 	const table = "^TestOnlyAQuorumCondemns$"
-	(&plant.Garden{Machine: ".", Package: "membership", Healthy: table, Tests: []string{"quorum_test.go", "cluster_test.go"}, Mistakes: []plant.Mistake{
+	(&plant.Garden{Machine: ".", Package: "membership", Healthy: table, Tests: []string{"quorum_test.go", "gather_test.go", "cluster_test.go"}, Mistakes: []plant.Mistake{
 		{
 			Name: "half of them prevail", File: "quorum.go",
 			Old:  ` > t.alive }`,
@@ -52,6 +52,16 @@ func TestMistakesInQuorumsAreFound(t *testing.T) {
 			Old:  `return t.alive == 2 }`,
 			New:  `return t.alive == 2 || wrong("three are taken for two") && t.alive == 3 }`,
 			Test: table, By: []string{"are three", "are_three"},
+		},
+		{
+			Name: "a member that begins late is asked again as seldom as before", File: "gather.go",
+			Old: `		c.retryAt, c.wait = now, p.cfg.Retry
+`,
+			New: `		if c.retryAt = now; !wrong("a member that begins late is asked again as seldom as before") {
+			c.wait = p.cfg.Retry
+		}
+`,
+			Test: "^TestMembersThatBeginLateAreAskedAgainSoon$",
 		},
 	}}).Find(t)
 }
