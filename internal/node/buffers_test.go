@@ -10,6 +10,8 @@ func TestRoomIsNotOurs(t *testing.T) {
 	}
 	defer l.Close()
 	p := l.Processes[0]
+	p.engine.Lock()
+	defer p.engine.Unlock()
 	room := make([]byte, 1<<20)
 	in := &incoming{source: p.mesh.peers[0], value: make([]byte, eagerMax), filled: eagerMax, brief: true}
 	in.plan, in.size = Plan{op: opAllGather, flags: scheduled}, 1<<20

@@ -11,7 +11,7 @@ import (
 // However large a value is, a process copies and combines little of it at a time while it holds its
 // lock: everything else in the process waits for the lock.
 func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
-	const size = 4*foldMax + 8
+	size := 4*foldMax + 8
 	ops := []collective.Op{collective.Broadcast, collective.AllToAll, collective.Reduce, collective.Scatter, collective.Gather, collective.AllGather, collective.AllReduce, collective.Scan}
 	if testing.Short() { // the race detector, which is used with -short, is slow
 		ops = ops[:3]
@@ -23,7 +23,7 @@ func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
 					c.Buffer = 1 << 32
 					c.Adopt = func(int, int, int) {}
 				})
-				rule := collective.Default.Choose(op, p, size, false)
+				rule := collective.Default.Choose(op, p, int64(size), false)
 				x := trial{op: op, by: rule.Algorithm, size: size, spans: 1, seed: 5}
 				if rule.Span > 0 {
 					x.spans = size / int(rule.Span)
@@ -69,5 +69,25 @@ func TestRoomForAValueIsMadeOnce(t *testing.T) {
 	in.makeRoom(0)
 	if uint64(len(in.value)) > roomFirst {
 		t.Errorf("room for %d bytes, though the machine has not as many", len(in.value))
+	}
+}
+
+// TestValuesThatCannotBeCombinedAtOnceStay: what a message brings may be combined in the memory that it was read to, which the next
+// read uses again. If too much was done under the lock, the task combines it later, and by then it has to be elsewhere.
+func TestValuesThatCannotBeCombinedAtOnceStay(t *testing.T) {
+	defer func(most int) { foldMax = most }(foldMax)
+	foldMax = 192 << 10
+	for _, kind := range []string{transport.Unix, transport.Shared} {
+		t.Run(kind, func(t *testing.T) {
+			j := start(t, kind, 5, func(c *Config) { c.Adopt = func(int, int, int) {} })
+			ctx := patience(t)
+			for i := range 30 {
+				x := trial{op: collective.Reduce, by: collective.Binomial, size: 8 * (131072 - i), spans: 1 + i%2*16, seed: uint64(i)}
+				want := x.want(5)
+				if err := each(j.ps, func(m *Member) error { return x.run(ctx, m, want[m.Rank()]) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -215,17 +215,30 @@ func (o *operation) put(i, from int, in *incoming) {
 	if !passing {
 		value, loan = o.place(st, in, value)
 	}
-	if err := s.Put(st, value, in.shared || passing); err != nil {
-		o.fail(o.m.badSize(from, o, err))
+	if !o.hold(st, from, value, loan, in.shared || passing) {
 		return
 	}
-	if loan > 0 {
-		s.Lend(st, loan)
-	}
 	o.machine.receive(0, protocol.Rank(from), word{round: in.round})
-	if passing {
-		o.step() // while the value is there
+	if !passing {
+		return
 	}
+	o.step()                                                                        // combines the value where it is
+	if o.sched != nil && !o.finished && o.err == nil && o.sched.state.At() <= i+1 { // not now: the next read uses that memory
+		value, loan = o.place(st, in, value)
+		o.hold(st, from, value, loan, in.shared)
+	}
+}
+
+// hold gives the store what came for a step. It reports whether that can be.
+func (o *operation) hold(st *collective.Step, from int, value []byte, loan int32, lent bool) bool {
+	if err := o.sched.store.Put(st, value, lent); err != nil {
+		o.fail(o.m.badSize(from, o, err))
+		return false
+	}
+	if loan > 0 {
+		o.sched.store.Lend(st, loan)
+	}
+	return true
 }
 
 // place moves what came for a step to where it can stay: to the memory that there
@@ -350,7 +363,7 @@ func (o *operation) fold(step int32) (wait bool) {
 
 // foldMax is how many bytes are worked on while the lock is held, if something is combined. A task
 // that has given up the operation combines nothing more.
-const foldMax = 2 << 20
+var foldMax = 2 << 20 // tests have less
 
 // foldNow combines values.
 func (o *operation) foldNow(step int32) (failed bool) {

@@ -74,5 +74,15 @@ func PullFrom(pid int, b []byte, address uint64) error {
 	return nil
 }
 
+// readable reports whether other processes of the same user may read the memory of this one. They may not any more when it has changed
+// its user.
+func readable() bool {
+	yes, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	return err != nil || yes == 1
+}
+
+// Gone reports whether an error of PullFrom says that there is no such process.
+func Gone(err error) bool { return errors.Is(err, unix.ESRCH) }
+
 // Yield lets another process have the processor, if one waits for it.
 func Yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

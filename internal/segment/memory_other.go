@@ -16,5 +16,10 @@ func unmap([]byte) error { return errors.ErrUnsupported }
 // PullFrom needs Linux.
 func PullFrom(int, []byte, uint64) error { return errors.ErrUnsupported }
 
+func readable() bool { return false }
+
+// Gone needs Linux.
+func Gone(error) bool { return false }
+
 // Yield needs Linux.
 func Yield() {}

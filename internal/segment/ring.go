@@ -82,7 +82,7 @@ const ReferMin = 16 << 10
 // Refer writes where b is instead of its bytes, if the reader can read them there and there is room for a reference; otherwise
 // it returns false. The bytes must not change before the reader has them, or Close was called.
 func (w *Writer) Refer(b []byte) bool {
-	if len(b) < ReferMin || w.at.pulls.Load() == 0 || w.refs-w.at.pulled.Load() >= refsMax {
+	if len(b) < ReferMin || w.at.pulls.Load() == 0 || w.refs-w.at.pulled.Load() >= refsMax || !readable() {
 		return false
 	}
 	escape(b)
@@ -117,6 +117,7 @@ type Reader struct {
 	pull    Pull
 	ref     reference // the one that is being read; length 0: none
 	pulled  uint64
+	failed  bool // the bytes of ref cannot be read
 }
 
 // Pull reads the bytes at an address of the writer's memory.
@@ -140,10 +141,10 @@ func (r *Reader) Read(b []byte) (n int, awaited bool, err error) {
 		}
 		if r.read == until {
 			c, err := r.follow(b[n:])
-			if err != nil && n == 0 {
+			if r.failed = err != nil; r.failed && n == 0 {
 				return 0, false, err
 			}
-			if n += c; err != nil { // the next call says so: what precedes the reference is good
+			if n += c; r.failed { // the next call says so: what precedes the reference is good
 				break
 			}
 			continue
@@ -160,6 +161,9 @@ func (r *Reader) Read(b []byte) (n int, awaited bool, err error) {
 	}
 	return n, awaited, nil
 }
+
+// Failed reports whether the next Read returns an error.
+func (r *Reader) Failed() bool { return r.failed }
 
 // look returns up to which position there are bytes in the ring before the next reference.
 func (r *Reader) look() (until uint64, err error) {

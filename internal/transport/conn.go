@@ -97,7 +97,9 @@ func (c *Conn) Write(bufs [][]byte) (int, error) {
 
 // Buffered tells whether Read may give something though the descriptor is not
 // readable.
-func (c *Conn) Buffered() bool { return c.secure != nil && c.secure.buffered() }
+func (c *Conn) Buffered() bool {
+	return c.secure != nil && c.secure.buffered() || c.shared != nil && c.shared.in.Failed()
+}
 
 // Unsent tells whether bytes that Write has taken are still here.
 func (c *Conn) Unsent() bool { return c.secure != nil && c.secure.below.unsent() > 0 }

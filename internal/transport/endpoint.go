@@ -82,6 +82,8 @@ type Endpoint struct {
 	slots     chan struct{} // one for each handshake after it
 	strange   complaint
 	jammed    complaint
+	unshared  sync.Map // the ranks to which memory is not offered any more, and
+	unread    sync.Map // those whose memory is not read any more: it was in vain
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

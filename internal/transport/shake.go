@@ -55,7 +55,7 @@ func (e *Endpoint) shake(kind string, conn, through net.Conn, first bool, speak 
 		return c, err
 	}
 	if u, local := conn.(*net.UnixConn); local {
-		if c.shared, err = e.share(u, int(c.self.From), pid, first); err != nil {
+		if c.shared, err = e.share(u, int(c.self.From), pid, c.peer.From, first); err != nil {
 			return c, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 
 	"github.com/coppice-go/coppice/internal/segment"
@@ -25,6 +26,8 @@ type shared struct {
 	sleeps  bool           // the peer slept when it was marked last
 	fd      int            // of the socket, while it is read
 	pid     int            // of the peer
+	rank    uint32         // of the peer
+	unread  *sync.Map      // of the endpoint
 	oneByte [1]byte
 }
 
@@ -36,8 +39,8 @@ const (
 )
 
 // share agrees with the peer on memory to share; nil: the bytes go through the socket. Any process of the two may refuse.
-func (e *Endpoint) share(conn *net.UnixConn, self, pid int, first bool) (s *shared, err error) {
-	s = &shared{self: self, pid: pid}
+func (e *Endpoint) share(conn *net.UnixConn, self, pid int, peer uint32, first bool) (s *shared, err error) {
+	s = &shared{self: self, pid: pid, rank: peer, unread: &e.unread}
 	defer func() {
 		if err != nil || s.peer == nil {
 			err = errors.Join(err, s.close())
@@ -48,7 +51,7 @@ func (e *Endpoint) share(conn *net.UnixConn, self, pid int, first bool) (s *shar
 		return s, e.acceptShare(conn, s)
 	}
 	var files []*os.File
-	if in := e.cfg.Inbox; in != nil {
+	if in, vain := e.cfg.Inbox, has(&e.unshared, peer); in != nil && !vain {
 		rings, memory, err := segment.NewPair(e.cfg.Ring)
 		if err != nil {
 			e.cfg.Logger.Debug("no shared memory", "error", err)
@@ -69,7 +72,8 @@ func (e *Endpoint) share(conn *net.UnixConn, self, pid int, first bool) (s *shar
 	switch {
 	case err != nil || len(files) == 0 || !shares:
 		return s, err
-	case len(got) == 0: // the peer cannot be told any more
+	case len(got) == 0: // the peer cannot be told any more, so this connection is of no use
+		e.unshared.Store(peer, true)
 		return s, errNoFiles
 	}
 	return s, s.with(got[0])
@@ -103,10 +107,16 @@ func (s *shared) with(f *os.File) (err error) {
 		return err
 	}
 	s.marked = func() { s.sleeps = s.peer.Mark(s.self) }
-	if s.pid > 0 && !refusePulls && s.peer.Pulls(s.pid) {
+	if s.pid > 0 && !refusePulls && !has(s.unread, s.rank) && s.peer.Pulls(s.pid) {
 		s.in.Pull(s.pull)
 	}
 	return nil
+}
+
+// has reports whether a rank is in a set.
+func has(set *sync.Map, rank uint32) bool {
+	_, ok := set.Load(rank)
+	return ok
 }
 
 // refusePulls has tests do without reading the peer's memory, as where the kernel forbids it.
@@ -115,6 +125,9 @@ var refusePulls bool
 // pull copies bytes out of the peer's memory. Its number may be another process's by now: not if it has not closed the socket.
 func (s *shared) pull(b []byte, address uint64) error {
 	if err := segment.PullFrom(s.pid, b, address); err != nil {
+		if !segment.Gone(err) { // the kernel does not allow it any more, or not there: the next connection does without
+			s.unread.Store(s.rank, true)
+		}
 		return err
 	}
 	if err := s.hear(); err != ErrAgain {

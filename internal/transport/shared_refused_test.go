@@ -107,7 +107,6 @@ func TestAnswersThatAreOfNoUse(t *testing.T) {
 	in := inbox(t)
 	leavesNothing(t)
 	before := mapped(t)
-	from := start(t, 2, func(c *transport.Config) { c.Inbox, c.Ring = in, segment.RingMin })
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +125,7 @@ func TestAnswersThatAreOfNoUse(t *testing.T) {
 		{"something else", "x", nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			from := start(t, 2, func(c *transport.Config) { c.Inbox, c.Ring = in, segment.RingMin })
 			p := place(t, transport.Unix)
 			l, err := net.Listen("unix", p.Path)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/segment"
 	"github.com/coppice-go/coppice/internal/transport"
@@ -267,9 +268,19 @@ func TestClosedMemoryIsNotRead(t *testing.T) {
 	}
 }
 
-// TestDamagedReferencesBreakTheConnection: where nothing is, nothing is read.
-func TestDamagedReferencesBreakTheConnection(t *testing.T) {
-	a, b := sharing(t, inbox(t), inbox(t))
+// TestMemoryThatCannotBeReadBreaksTheConnection, and the next one does without reading the writer's memory.
+func TestMemoryThatCannotBeReadBreaksTheConnection(t *testing.T) {
+	one, two := inbox(t), inbox(t)
+	at := start(t, 1, func(c *transport.Config) { c.Inbox, c.Ring = one, segment.RingMin }, place(t, transport.Unix))
+	from := start(t, 2, func(c *transport.Config) { c.Inbox, c.Ring = two, segment.RingMin })
+	connect := func() (a, b *transport.Conn) {
+		b, err := from.dial(t, at.Addresses()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at.accepted(t), b
+	}
+	a, b := connect()
 	gone, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
@@ -280,11 +291,69 @@ func TestDamagedReferencesBreakTheConnection(t *testing.T) {
 	if err := unix.Munmap(gone); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := b.Read(make([]byte, 1000)); n != 3 || err != nil {
-		t.Errorf("before memory that is gone: %d bytes, %v", n, err)
+	if n, err := b.Read(make([]byte, 1000)); n != 3 || err != nil || !b.Buffered() {
+		t.Errorf("before memory that is gone: %d bytes, %v, buffered %v: nothing else says that the connection is to be read again", n, err, b.Buffered())
 	}
 	if n, err := b.Read(make([]byte, 1000)); n > 0 || !errors.Is(err, unix.EFAULT) {
 		t.Errorf("%d bytes of memory that is gone, %v", n, err)
+	}
+	a, b = connect()
+	if n, err := a.Write([][]byte{make([]byte, 1<<20)}); n > segment.RingMin || err != nil {
+		t.Errorf("%d bytes are referred to once more, %v", n, err)
+	}
+	if n, err := b.Write([][]byte{make([]byte, 1<<20)}); n < 1<<20 || err != nil {
+		t.Errorf("%d bytes of the other side are referred to, %v", n, err)
+	}
+}
+
+// TestMemoryOfAProcessThatHasChangedItsUserIsNotReferredTo: nobody could read it.
+func TestMemoryOfAProcessThatHasChangedItsUserIsNotReferredTo(t *testing.T) {
+	a, _ := sharing(t, inbox(t), inbox(t))
+	dumpable := func(yes uintptr) {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, yes, 0, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dumpable(0) // as setuid does
+	defer dumpable(1)
+	if n, err := a.Write([][]byte{make([]byte, 1<<20)}); n > segment.RingMin || err != nil {
+		t.Errorf("%d bytes are written, %v", n, err)
+	}
+}
+
+// TestAPeerWhoseFilesNeverArriveIsNotOfferedMemoryAgain: its limit of open files will not allow it the next time either.
+func TestAPeerWhoseFilesNeverArriveIsNotOfferedMemoryAgain(t *testing.T) {
+	from := start(t, 2, func(c *transport.Config) { c.Inbox, c.Ring = inbox(t), segment.RingMin })
+	l, err := net.Listen("unix", place(t, transport.Unix).Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, want := range []string{"s", "n"} {
+		said := make(chan string, 1)
+		go func() {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+			var k [wire.KnockLen]byte
+			_, _ = io.ReadFull(conn, k[:])
+			_, _ = wire.Accept(conn, jobKey, nil, func(wire.Identity) (wire.Identity, wire.Refusal) {
+				return wire.Identity{Job: job, From: 1, To: 2}, wire.Accepted
+			})
+			n, _ := conn.Read(k[:1])
+			said <- string(k[:n])
+			_, _ = conn.Write([]byte("s")) // and no file
+		}()
+		c, err := from.dial(t, transport.Address{Kind: transport.Unix, Path: l.Addr().String()})
+		if err == nil {
+			_ = c.Close()
+		}
+		if got := <-said; got != want {
+			t.Errorf("it says %q, %v; want %q", got, err, want)
+		}
 	}
 }
 
