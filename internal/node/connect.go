@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"slices"
 	"time"
@@ -228,6 +230,9 @@ func (q *peer) dial(at transport.Address, me wire.Identity, reach, whole time.Du
 		q.retry(p.cfg.Silence / 8)
 	case errors.As(err, &refusal) && refusal == wire.Crossed:
 		q.retry(20 * time.Millisecond) // theirs comes; if it does not, again
+	case errors.Is(err, fs.ErrPermission) && at.Kind == transport.Unix: // nor at the next try: this process has not the user that it had
+		p.cfg.Logger.Warn("no connection", "peer", q.rank, "error", err)
+		p.end(fmt.Errorf("%w; a program that changes its user while it runs needs %s=%s", err, transport.ChooseVariable, transport.Unix))
 	default:
 		p.cfg.Logger.Debug("no connection", "peer", q.rank, "error", err)
 		if q.way.tries == 0 {
