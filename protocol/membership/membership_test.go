@@ -417,3 +417,17 @@ func TestADeathMakesFewLinksNew(t *testing.T) {
 		}
 	}
 }
+
+// TestAChosenViewIsDecidedUntilItIsOpen: a caller that waits for a view that moves tasks must not take it that there will be none.
+func TestAChosenViewIsDecidedUntilItIsOpen(t *testing.T) {
+	c := newCluster(t, 3, 0)
+	s := &c.states[0]
+	c.settle()
+	if s.Decides() {
+		t.Error("nothing is to be decided")
+	}
+	c.p.learn(s, c.now, s.view.Without(is(2), false), false)
+	if !s.Decides() || s.Open() {
+		t.Errorf("%v is chosen: decides %v, open %v", s.view, s.Decides(), s.Open())
+	}
+}

@@ -93,8 +93,8 @@ func (s *State) Settled() bool {
 	return true
 }
 
-// Decides reports whether a view is being decided, as far as this process takes part in it.
-func (s *State) Decides() bool { return s.value != nil || s.campaign.phase != resting }
+// Decides reports whether a view is being decided, as far as this process takes part in it, or is chosen and not open yet.
+func (s *State) Decides() bool { return !s.open || s.value != nil || s.campaign.phase != resting }
 
 // Accepted returns what the process has accepted to follow the view in force; nil: nothing.
 func (s *State) Accepted() (Ballot, *View) { return s.accepted, s.value }
