@@ -52,7 +52,7 @@ func calm(w *replayWorld) bool { return w.Doubts() == 0 && w.Cuts() == 0 && w.La
 
 // begins returns the life in which a late process begins: the second if a view without its first life is
 // open, and none if all processes that could add it are gone, or leave because the job is over: a coordinator
-// refuses it then.
+// refuses it then, or tells it so as it connects.
 func begins(w *replayWorld, r protocol.Rank) uint32 {
 	j := jobOf(w)
 	if _, in := j.First().Find(r); !in {
@@ -67,7 +67,7 @@ func begins(w *replayWorld, r protocol.Rank) uint32 {
 			gone = gone || first || q == j.Coordinator()
 		case q == j.Coordinator():
 			left = true
-		case w.State(q).Leaves() > 0:
+		case w.State(q).Leaves() > 0, tellsOver(w.State(q)):
 			gone = true
 		case w.State(q).View() != nil && !w.State(q).Out():
 			left = true
@@ -84,6 +84,12 @@ func begins(w *replayWorld, r protocol.Rank) uint32 {
 		return 2
 	}
 	return 1
+}
+
+// tellsOver reports whether a process, as the coordinator, tells others that the job is over.
+func tellsOver(s *replay.State) bool {
+	over, _ := s.Telling()
+	return over
 }
 
 // without reports whether the processes that are not frozen are a majority of every view that any process is
