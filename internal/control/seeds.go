@@ -254,8 +254,10 @@ func (c *Client) gather(began time.Time) {
 		Size: c.place.Size, Grow: c.place.Grow, LocalSize: c.place.LocalSize, Silence: c.place.Silence, Settings: c.place.Settings,
 		gatherer: c.place, recalled: c.recalled,
 	})
-	if err != nil {
+	if errors.Is(err, errTaken) {
 		c.log.Debug("control: another one of this host gathers", "error", err)
+	} else if err != nil {
+		c.shut = err
 	}
 }
 

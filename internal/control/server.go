@@ -253,7 +253,7 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	if s.control, err = lock(dir, hostName, posix.LOCK_EX); errors.Is(err, errTaken) {
-		return fmt.Errorf("another one is at work in %s", dir)
+		return fmt.Errorf("another one is at work in %s: %w", dir, err)
 	} else if err != nil {
 		return err
 	}

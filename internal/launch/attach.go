@@ -173,7 +173,6 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 		return nil, err
 	}
 	a.note(func() {
-		delete(a.missing, host)
 		a.calls[host] = c
 		for _, s := range a.signals {
 			_ = c.say.say(command{Signal: s}) // it may be lost: then the host is called again
@@ -181,10 +180,13 @@ func (a *Attachment) callHost(ctx context.Context, host string, emit func(notice
 	})
 	defer a.note(func() { delete(a.calls, host) })
 	go c.beat(patienceMin / 6)
-	for {
+	for answered := false; ; answered = true {
 		n, err := c.next(ctx, patienceMin/2)
 		if err != nil {
 			return nil, err
+		}
+		if !answered {
+			a.note(func() { delete(a.missing, host) })
 		}
 		switch n.Type {
 		case noticeSpool:

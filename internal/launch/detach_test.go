@@ -96,10 +96,10 @@ func TestAttachmentSurvivesItsConnections(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfDetachedProcesses: each host ends its processes, and asks them for their goroutines before.
+// TestTimeoutOfDetachedProcesses: each host ends its processes, and asks them for their goroutines before, of which it keeps the program's.
 func TestTimeoutOfDetachedProcesses(t *testing.T) {
 	shelf(t)
-	c := shell(3, `[ $RANK = 2 ] && exit 0; trap "echo asked; exit 3" QUIT; while :; do sleep 0.01; done`)
+	c := shell(3, `[ $RANK = 2 ] && exit 0; trap 'echo asked; printf "SIGQUIT: quit\n\ngoroutine 1 [running]:\nmain.f()\n\tmain.go:1\n\ngoroutine 7 [select]:\nruntime.gopark(0x1)\n\n" >&2; exit 3' QUIT; while :; do sleep 0.01; done`)
 	c.Timeout = 2 * time.Second
 	a, _ := c.detach(t, Host{"a", 1}, Host{"b", 2})
 	out := ""
@@ -114,7 +114,7 @@ func TestTimeoutOfDetachedProcesses(t *testing.T) {
 	if r.Exit != 1 || r.Error != "time-out after 2s, when tasks 0, 1 still ran" || !strings.Contains(string(r.Report), `"timeout":true`) {
 		t.Errorf("exit %d: %s; %s", r.Exit, r.Error, r.Report)
 	}
-	if strings.Count(out, "asked") != 2 {
+	if strings.Count(out, "asked") != 2 || strings.Count(out, "main.f()") != 2 || strings.Contains(out, "gopark") {
 		t.Errorf("they said %q", out)
 	}
 }

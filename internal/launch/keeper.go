@@ -147,7 +147,7 @@ func Keep(dir string, in io.Reader, ready io.WriteCloser, signals <-chan os.Sign
 	}
 	kept := &hostKeeper{agent: a, spool: k, began: time.Now(), dog: newWatchdog(a.orders.Keep.Timeout, false)}
 	defer kept.dog.end()
-	kept.screen = &screen{to: [streams]io.Writer{k.Stream(spool.Stdout), k.Stream(spool.Stderr)}}
+	kept.screen = &screen{to: [streams]io.Writer{k.Stream(spool.Stdout), k.Stream(spool.Stderr)}, late: kept.dog.struck}
 	if err := a.start(kept.hear, kept.ended); err != nil {
 		return errors.Join(a.to.say(notice{Type: noticeRefused, Text: err.Error()}), k.End(&spool.Result{Exit: 1, Error: err.Error()}))
 	}
