@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/spool"
 )
 
@@ -192,6 +193,39 @@ func TestKilledKeeperTakesItsProcesses(t *testing.T) {
 	}
 	if left := spool.List(root); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestStoppedKeeperIsNotWaitedForForEver: a host whose agent stands still does not answer.
+func TestStoppedKeeperIsNotWaitedForForEver(t *testing.T) {
+	if extent.Few(t, "a host that does not answer, which takes 16 s") {
+		return
+	}
+	shelf(t)
+	c := shell(3, `[ $RANK != 2 ] || exec sleep 300`)
+	a, _ := c.detach(t, Host{"a", 2}, Host{"b", 1})
+	root, _ := spool.Root()
+	job, err := spool.Open(root, KeptName("7", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := job.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+			if err := job.Signal(s); err != nil {
+				t.Error(err)
+			}
+		}
+		_, _ = job.Follow(context.Background(), 0, nil) // to the end of the keeper
+	}()
+	a.Patience = time.Second
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	r, err := a.Follow(ctx)
+	if err != nil || !strings.Contains(r.Error, "task 2 was lost") {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (a *agent) follow(caller context.Context, said *bufio.Scanner) error {
 		}
 	}()
 	go func() {
-		for ctx.Err() == nil && a.to.say(notice{Type: noticeAlive}) == nil {
+		for ctx.Err() == nil && (job.Stopped() || a.to.say(notice{Type: noticeAlive}) == nil) { // who does not work is not alive // who does not work is not alive
 			time.Sleep(patienceMin / 6)
 		}
 	}()

@@ -281,6 +281,9 @@ func (j *Job) Signal(s syscall.Signal) error {
 	return detect.KillPidfd(pidfd, s)
 }
 
+// Stopped reports whether the keeper is stopped, as by SIGSTOP, so far as the kernel says.
+func (j *Job) Stopped() bool { return j.Runs() && detect.Inspect(j.taker(keeperName)).Stopped }
+
 // Log returns a file for what the keeper itself writes, if it crashes.
 func (j *Job) Log() (*os.File, error) {
 	return os.OpenFile(filepath.Join(j.path, logName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
