@@ -26,6 +26,7 @@ import (
 	"github.com/coppice-go/coppice/internal/store"
 	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/internal/wire"
+	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -83,6 +84,9 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		case <-time.After(refusedTime):
 		}
 		return fmt.Errorf("coppice: %w", err)
+	}
+	if cfg.Network == collective.OverSockets && welcome.LocalSize < welcome.Size { // each process is told the same
+		cfg.Network = collective.AcrossHosts
 	}
 	files := &archive{
 		run:     store.Run{ID: welcome.Place.Job, Resume: resume || asked, Restarted: place.Restarted},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	benchloop "github.com/coppice-go/coppice/bench/loop"
+	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -102,7 +103,7 @@ func (t *tuneCmd) collectiveTuner(c *console) (*collectiveTuner, error) {
 		l.Iterations = max(tuneIterationsMin, benchloop.Iterations(l.Op, l.Bytes, l.Processes, tuneSeconds))
 		l.Warmup = benchloop.Warmup(l.Iterations)
 		tuner.loops = append(tuner.loops, l)
-		tuner.cells = append(tuner.cells, newTuneCell(op, l.Processes, int64(l.Bytes)))
+		tuner.cells = append(tuner.cells, newTuneCell(tuner.table(), op, l.Processes, int64(l.Bytes)))
 	}
 	tuner.run = func(rules []byte, loops []benchCell, done func(int)) error {
 		return runTuned(c, bench, rules, loops, done)
@@ -174,10 +175,18 @@ func checkNewFile(flag, name string) error {
 	return nil
 }
 
+// table is the default one where the transport is used.
+func (t *collectiveTuner) table() collective.Table {
+	if t.transport == transport.Shared {
+		return collective.InMemory.Table()
+	}
+	return collective.Default
+}
+
 // newTuneCell has all candidates: every algorithm that fits, in one and in pieces,
 // and what the default table chooses. Sums of float64 have one order.
-func newTuneCell(op collective.Op, p int, bytes int64) tuneCell {
-	c := tuneCell{op: op, p: p, bytes: bytes}
+func newTuneCell(table collective.Table, op collective.Op, p int, bytes int64) tuneCell {
+	c := tuneCell{table: table, op: op, p: p, bytes: bytes}
 	add := func(one choice) {
 		if c.find(one) == nil {
 			c.candidates = append(c.candidates, candidate{choice: one})
@@ -347,7 +356,7 @@ func newTuneTime(c *candidate) tuneTime {
 // newTuneCollectivesReport derives the rules.
 func newTuneCollectivesReport(t *collectiveTuner) *tuneCollectivesReport {
 	r := &tuneCollectivesReport{Transport: t.transport, Rounds: t.rounds, Rules: deriveRules(t.cells)}
-	table := slices.Concat(collective.Default, r.Rules)
+	table := slices.Concat(t.table(), r.Rules)
 	for i := range t.cells {
 		c := &t.cells[i]
 		m := tuneMeasured{Op: c.op.String(), Processes: c.p, Bytes: c.bytes}

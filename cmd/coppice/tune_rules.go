@@ -49,6 +49,7 @@ func (c *candidate) us() float64 {
 // tuneCell is an operation among so many processes on so many bytes, and what its
 // candidates took.
 type tuneCell struct {
+	table      collective.Table // the default one
 	op         collective.Op
 	p          int
 	bytes      int64
@@ -57,7 +58,7 @@ type tuneCell struct {
 
 // usual is what the default table chooses.
 func (c *tuneCell) usual() choice {
-	return choiceOf(collective.Default.Choose(c.op, c.p, c.bytes, false))
+	return choiceOf(c.table.Choose(c.op, c.p, c.bytes, false))
 }
 
 // find returns a candidate, or nil.
@@ -151,7 +152,11 @@ func deriveRules(cells []tuneCell) collective.Table {
 	cells = slices.SortedStableFunc(slices.Values(cells), func(a, b tuneCell) int {
 		return cmp.Or(cmp.Compare(a.op, b.op), cmp.Compare(a.p, b.p), cmp.Compare(a.bytes, b.bytes))
 	})
-	table := slices.Clone(collective.Default)
+	if len(cells) == 0 {
+		return nil
+	}
+	usual := cells[0].table
+	table := slices.Clone(usual)
 	var last []stretch
 	for i := 0; i < len(cells); {
 		group := sameGroup(cells[i:])
@@ -165,15 +170,15 @@ func deriveRules(cells []tuneCell) collective.Table {
 		}
 		i += len(group)
 	}
-	return prune(table[len(collective.Default):])
+	return prune(usual, table[len(usual):])
 }
 
-// prune leaves out rules without which the table is the same.
-func prune(rules collective.Table) collective.Table {
-	whole := slices.Concat(collective.Default, rules)
+// prune leaves out rules without which the table is the same; the usual ones come before them.
+func prune(usual, rules collective.Table) collective.Table {
+	whole := slices.Concat(usual, rules)
 	for i := 0; i < len(rules); {
 		fewer := slices.Delete(slices.Clone(rules), i, i+1)
-		if same(whole, slices.Concat(collective.Default, fewer), rules[i].Op) {
+		if same(whole, slices.Concat(usual, fewer), rules[i].Op) {
 			rules = fewer
 		} else {
 			i++
@@ -219,7 +224,7 @@ func decide(cells []tuneCell, last []stretch) []stretch {
 // decideEach chooses for every size. Of equals it takes the default, then what a
 // smaller size has, then what fewer processes have: that makes the fewest rules.
 func decideEach(cells []tuneCell, last []stretch) (all []stretch) {
-	usual := stretchesOf(collective.Default, cells[0].op, cells[0].p)
+	usual := stretchesOf(cells[0].table, cells[0].op, cells[0].p)
 	var before choice
 	for i := range cells {
 		c := &cells[i]
@@ -283,7 +288,7 @@ func decidePlan(cells []tuneCell, last []stretch) []stretch {
 			}
 		}
 	}
-	for _, plan := range [][]stretch{stretchesOf(collective.Default, op, p), last, single} {
+	for _, plan := range [][]stretch{stretchesOf(cells[0].table, op, p), last, single} {
 		if plan != nil && !beats(planTimes(cells, best), planTimes(cells, plan)) {
 			return plan
 		}

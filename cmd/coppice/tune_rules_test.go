@@ -31,7 +31,7 @@ func cellsOf(t *testing.T, text string) (cells []tuneCell) {
 			continue
 		}
 		op, err := collective.ParseOp(words[0])
-		c := tuneCell{op: op, p: int(number(words[1], err)), bytes: size(words[2])}
+		c := tuneCell{table: collective.Default, op: op, p: int(number(words[1], err)), bytes: size(words[2])}
 		for _, word := range words[3:] {
 			name, us, _ := strings.Cut(word, "=")
 			name, span, pieces := strings.Cut(name, "/")
@@ -157,7 +157,7 @@ func TestRulesFollowFromMeasurements(t *testing.T) {
 func drawCells(t *rapid.T, op collective.Op) (cells []tuneCell) {
 	for _, p := range rapid.SliceOfNDistinct(rapid.IntRange(2, 17), 1, 4, rapid.ID).Draw(t, "p") {
 		for _, bytes := range []int64{8, 1 << 10, 64 << 10, 1 << 20} {
-			c := newTuneCell(op, p, bytes)
+			c := newTuneCell(collective.Default, op, p, bytes)
 			for i := range c.candidates {
 				c.candidates[i].rounds = []float64{rapid.Float64Range(1, 2).Draw(t, "µs")}
 			}
@@ -178,6 +178,7 @@ func TestRulesChooseWhatIsNotBeaten(t *testing.T) {
 		op := tunedOps.Draw(t, "op")
 		cells := drawCells(t, op)
 		table, err := collective.ParseTable(rulesText(deriveRules(cells)))
+		table = slices.Concat(collective.Default, table)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +216,7 @@ func TestPrunedRulesChooseTheSame(t *testing.T) {
 				Algorithm: rapid.SampledFrom(collective.Algorithms(op, 2, false)).Draw(t, "algorithm"),
 			})
 		}
-		pruned := prune(rules)
+		pruned := prune(collective.Default, rules)
 		whole, part := slices.Concat(collective.Default, rules), slices.Concat(collective.Default, pruned)
 		for p := 1; p < 40; p++ {
 			for _, bytes := range []int64{0, 1, 8, 9, 4 << 10, 8 << 10, 16 << 10, 1 << 20, math.MaxInt64} {
@@ -224,7 +225,7 @@ func TestPrunedRulesChooseTheSame(t *testing.T) {
 				}
 			}
 		}
-		if len(prune(append(slices.Clone(pruned), pruned...))) > len(pruned) {
+		if len(prune(collective.Default, append(slices.Clone(pruned), pruned...))) > len(pruned) {
 			t.Fatalf("twice the same rules stay:\n%s", rulesText(pruned))
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/transport"
 )
 
 // shelf is where the tests of a job look for what it left.
@@ -108,7 +109,7 @@ func own(n int, program string, args ...string) *test {
 	if err != nil {
 		panic(err)
 	}
-	c := &test{Config: Config{N: n, Program: self, Args: args, Env: []string{programVar + "=" + program}, StdinRank: -1}}
+	c := &test{Config: Config{N: n, Program: self, Args: args, Env: []string{programVar + "=" + program, transport.ChooseVariable + "=" + transport.Shared}, StdinRank: -1}}
 	return c.prepare()
 }
 
@@ -446,7 +447,7 @@ func TestMembersMeetAndEnd(t *testing.T) {
 	if r.Exit != 0 || !r.Tasks[7].Joined {
 		t.Errorf("report %+v", r)
 	}
-	if got := strings.Count(c.out.String(), `joined, settings {"kill":["2@reduce#9"],"silence":5000000000}`); got != 8 {
+	if got := strings.Count(c.out.String(), `joined, settings {"kill":["2@reduce#9"],"network":"memory","silence":5000000000}`); got != 8 {
 		t.Errorf("shown %q", c.out.String())
 	}
 	if want := "--kill 2@reduce#9 never came about\n"; c.notices.String() != want {

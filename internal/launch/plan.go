@@ -17,6 +17,8 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/detect"
 	"github.com/coppice-go/coppice/internal/spool"
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Config is what to run and how. The zero value of a field is its default, unless the field
@@ -84,7 +86,27 @@ func New(c Config) (*Plan, error) {
 		}
 	}
 	p.share()
+	p.Network = p.network()
 	return p, nil
+}
+
+// network returns what will lie between the processes.
+func (p *Plan) network() collective.Network {
+	env := merge(os.Environ(), p.Env)
+	value := func(name string) string {
+		i := slices.IndexFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+		if i < 0 {
+			return ""
+		}
+		return env[i][len(name)+1:]
+	}
+	switch {
+	case len(p.shares) > 1:
+		return collective.AcrossHosts
+	case transport.Shares(value):
+		return collective.InMemory
+	}
+	return collective.OverSockets
 }
 
 // Supported returns an error if jobs of several processes do not run on this operating system.

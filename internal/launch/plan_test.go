@@ -4,6 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/coppice-go/coppice/internal/spool"
+	"github.com/coppice-go/coppice/internal/transport"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // TestWindowsIsRefusedInOneLine: as bad input that says what is needed.
@@ -15,6 +19,28 @@ func TestWindowsIsRefusedInOneLine(t *testing.T) {
 	for _, goos := range []string{"linux", "darwin", "freebsd"} {
 		if err := supported(goos); err != nil {
 			t.Errorf("%s: %v", goos, err)
+		}
+	}
+}
+
+func TestNetworkOfAJob(t *testing.T) {
+	t.Setenv(transport.ChooseVariable, transport.Unix)
+	variable := transport.ChooseVariable + "="
+	for _, c := range []struct {
+		hosts int
+		env   []string
+		want  collective.Network
+	}{
+		{1, nil, collective.OverSockets},
+		{1, []string{variable + transport.Shared}, collective.InMemory},
+		{1, []string{variable}, collective.InMemory},
+		{1, []string{variable, variable + transport.TCP}, collective.OverSockets},
+		{2, []string{variable}, collective.AcrossHosts},
+		{2, nil, collective.AcrossHosts},
+	} {
+		p := &Plan{Config: Config{Env: c.env}, shares: make([]spool.Host, c.hosts)}
+		if got := p.network(); got != c.want {
+			t.Errorf("%d hosts, %q: %q, want %q", c.hosts, c.env, got, c.want)
 		}
 	}
 }

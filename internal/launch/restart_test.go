@@ -178,8 +178,8 @@ func TestKillsOfProcessesAreForTheFirstStart(t *testing.T) {
 	if len(r.Restarts) != 1 || strings.Count(c.notices.String(), "never came about") != 1 {
 		t.Errorf("%+v, %s", r, c.notices.String())
 	}
-	c.out.await(t, `settings {}`, 1)
-	c.out.await(t, `settings {"kill":\["1@gather#1"\]}`, 1)
+	c.out.await(t, `settings {"network":"memory"}`, 1)
+	c.out.await(t, `settings {"kill":\["1@gather#1"\],"network":"memory"}`, 1)
 }
 
 func TestSignalEndsAJobThatMayBeRestarted(t *testing.T) {

@@ -43,8 +43,8 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 		c.Bytes = math.MaxInt64
 	}
 	r := rules.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
-	if op == collective.Broadcast && r.Algorithm == collective.Binomial && (r.Span == 0 || !c.Pieces) {
-		return p // along a tree of package broadcast
+	if op == collective.Broadcast && r.Algorithm == collective.Binomial && (r.Span == 0 || !c.Pieces) && m.p.cfg.Network != collective.AcrossHosts {
+		return p // along a tree of package broadcast, in which a parent and its children may be on different hosts
 	}
 	p.flags |= scheduled
 	p.tree = uint8(r.Algorithm)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/inquiry"
 )
 
@@ -123,7 +124,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 	f := m.factories[plan]
 	if f == nil {
 		var err error
-		if f, err = machines(plan, m.Size(), m.p.hub() != nil); err != nil {
+		if f, err = machines(plan, m.Size(), m.p.hub() != nil || m.p.cfg.Network == collective.InMemory); err != nil {
 			return nil, err
 		}
 		m.factories[plan] = f

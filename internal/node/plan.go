@@ -96,8 +96,8 @@ const latency, overhead = 20_000, 10_000
 type factory func(self protocol.Rank) machine
 
 // machines returns the factory of a plan among p tasks, or says why there is
-// none.
-func machines(plan Plan, p int, local bool) (factory, error) {
+// none. In memory a message costs less than to go along a tree.
+func machines(plan Plan, p int, memory bool) (factory, error) {
 	if plan.is(scheduled) {
 		return schedules(plan, p)
 	}
@@ -106,7 +106,7 @@ func machines(plan Plan, p int, local bool) (factory, error) {
 		// Few processors serve many processes more often than not: total work
 		// counts more than the number of steps.
 		shape := collective.UpDown
-		if local && p <= collective.StarMax {
+		if memory && p <= collective.StarMax {
 			shape = collective.Star
 		}
 		b, err := collective.NewBarrier(p, shape)

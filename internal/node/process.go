@@ -39,7 +39,8 @@ type Config struct {
 	Copies    int           // processes that have copies of what a task saves, besides its own; default 2
 	Check     bool          // compare what a task that is run again sends with what it sent before
 	Kills     []Kill
-	Rules     collective.Table         // which algorithms to use; nil: the default ones
+	Network   collective.Network       // what lies between the processes of the job
+	Rules     collective.Table         // which algorithms to use, before those for the network
 	SignName  func(sign uint64) string // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
 	Fanout    int                      // children of a node in the tree of views: a power of two; default 4
 	Logger    *slog.Logger
@@ -144,9 +145,7 @@ func newProcess(cfg Config) (*Process, error) {
 	if cfg.SignName == nil {
 		cfg.SignName = func(uint64) string { return "" }
 	}
-	if cfg.Rules == nil {
-		cfg.Rules = collective.Default
-	}
+	cfg.Rules = slices.Concat(cfg.Network.Table(), cfg.Rules)
 	p := &Process{
 		cfg: cfg, out: make(chan struct{}),
 		roster: roster.New(cfg.Rank, cfg.owners(), cfg.Joins, cfg.Adopt != nil),

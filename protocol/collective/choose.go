@@ -17,6 +17,26 @@ type Rule struct {
 	Span      int64 // bytes of a piece, where a vector goes in several; 0: in one
 }
 
+// Network says what lies between the processes of a job, as far as all of them know.
+type Network string
+
+// The networks.
+const (
+	OverSockets Network = ""       // one host, or it is not known
+	InMemory    Network = "memory" // all share the memory of one host
+	AcrossHosts Network = "hosts"  // several hosts, each with tasks of consecutive ranks
+)
+
+// Table returns the default rules for a network.
+func (n Network) Table() Table {
+	if t := tables[n]; t != nil {
+		return t
+	}
+	return Default
+}
+
+var tables = map[Network]Table{InMemory: slices.Concat(Default, inMemory), AcrossHosts: slices.Concat(Default, acrossHosts)}
+
 // Table says which algorithm to use: of an operation's rules the last that fits.
 type Table []Rule
 
@@ -117,16 +137,15 @@ func ParseOp(name string) (Op, error) {
 //
 //	{"op": "allreduce", "p": 4, "bytes": 16384, "algorithm": "binomial", "span": 262144}
 //
-// They are added to the default ones, and being later, count before them.
-func ParseTable(text []byte) (Table, error) {
-	var t Table
-	if err := json.Unmarshal(text, &t); err != nil {
+// Added to a network's table they count before its rules, since they come later.
+func ParseTable(text []byte) (t Table, err error) {
+	if err = json.Unmarshal(text, &t); err != nil {
 		return nil, fmt.Errorf("rules for collectives: %w", err)
 	}
-	return append(slices.Clone(Default), t...), nil
+	return t, nil
 }
 
-// Default is the table for processes that share a host, more of them than it has processors: there the work of all
+// Default is the table for OverSockets: for processes that share a host, more of them than it has processors: there the work of all
 // together counts, and a process that need not wake costs nothing. It was filled from measurements; docs/collectives.md
 // has them. Beyond 64 tasks there are no measurements, and no task is to handle all messages.
 var Default = Table{
@@ -152,4 +171,21 @@ var Default = Table{
 	{Op: AllReduce, P: 65, Algorithm: Binomial},
 	{Op: AllReduce, P: 4, Bytes: 128 << 10, Algorithm: Binomial},
 	{Op: Scan, Algorithm: Doubling},
+}
+
+// inMemory was filled from measurements, too. In memory a message costs little; a process that waits for its turn on a processor, much.
+var inMemory = Table{
+	{Op: Broadcast, P: 5, Algorithm: Flat},
+	{Op: Broadcast, P: 65, Algorithm: Binomial},
+	{Op: AllGather, P: 4, Bytes: 8 << 10, Algorithm: Direct},
+	{Op: AllGather, P: 65, Bytes: 8 << 10, Algorithm: Ring},
+}
+
+// acrossHosts has each byte cross the network once. Along a binomial tree, in the order of ranks, it does if each host has as many tasks, a
+// power of two; otherwise somewhat more often. In an all-reduce each crosses it twice.
+var acrossHosts = Table{
+	{Op: Reduce, Algorithm: Binomial},
+	{Op: Reduce, Bytes: 128 << 10, Algorithm: Binomial, Span: 64 << 10},
+	{Op: AllReduce, P: 3, Algorithm: Binomial},
+	{Op: AllReduce, P: 4, Bytes: 512 << 10, Algorithm: Rabenseifner}, // the same, but no host alone sends all
 }

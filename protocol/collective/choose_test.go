@@ -73,7 +73,7 @@ func TestTablesAreRead(t *testing.T) {
 	text := `[{"op": "allreduce", "p": 4, "bytes": 16384, "algorithm": "binomial", "span": 262144}, {"op": "scan", "algorithm": "doubling"}]`
 	table, err := ParseTable([]byte(text))
 	want := []Rule{{AllReduce, 4, 16384, Binomial, 262144}, {Op: Scan, Algorithm: Doubling}}
-	if err != nil || !reflect.DeepEqual([]Rule(table[len(Default):]), want) {
+	if err != nil || !reflect.DeepEqual([]Rule(table), want) {
 		t.Errorf("%v, %v", table, err)
 	}
 	again, err := json.Marshal(want)
@@ -93,4 +93,42 @@ func TestTablesAreRead(t *testing.T) {
 			t.Errorf("%s: %v", c[0], err)
 		}
 	}
+}
+
+// TestAcrossHostsEachByteCrossesOnce counts what crosses from host to host, each with as many tasks, a power of two.
+func TestAcrossHostsEachByteCrossesOnce(t *testing.T) {
+	table := AcrossHosts.Table()
+	for _, each := range []int{1, 2, 4, 8} {
+		for _, hosts := range []int{2, 3, 4, 8} {
+			for _, bytes := range []int64{8, 64 << 10, 1 << 20} {
+				for op, most := range map[Op]int{Broadcast: hosts - 1, Reduce: hosts - 1, AllReduce: 2 * (hosts - 1)} {
+					p := each * hosts
+					r := table.Choose(op, p, bytes, false)
+					for _, root := range []Rank{0, Rank(p) / 2, Rank(p) - 1} {
+						if got := crossing(t, Spec{Op: op, Algorithm: r.Algorithm, P: p, Root: root, Spans: 1}, each); got > float64(most)+1e-9 {
+							t.Errorf("%v of %d bytes by %v from %d among %d tasks on %d hosts: %.2f values cross, want %d", op, bytes, r.Algorithm, root, p, hosts, got, most)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// crossing returns how many values, or parts of them, cross from host to host.
+func crossing(t *testing.T, spec Spec, each int) (values float64) {
+	t.Helper()
+	s, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range Rank(spec.P) {
+		g := s.Program(r)
+		for _, st := range g.Steps {
+			if st.Kind == SendStep && int(st.Peer)/each != int(r)/each {
+				values += float64(len(st.Slots)) / float64(g.Segments)
+			}
+		}
+	}
+	return values
 }

@@ -36,6 +36,7 @@ const Enough = ".enough"
 //
 //	steps COUNT TASKS FILE [STORE]; COUNT 0: until there is FILE.enough
 //	broadcast MEBIBYTES
+//	allreduce MEBIBYTES
 //	idle SECONDS FILE
 func Main(args []string) int {
 	number := func(i int) int {
@@ -66,6 +67,8 @@ func Main(args []string) int {
 		f = steps.Run
 	case "broadcast":
 		f = broadcast(number(1))
+	case "allreduce":
+		f = allReduce(number(1))
 	case "idle":
 		f = idle(time.Duration(number(1))*time.Second, args[2])
 	}
@@ -212,6 +215,31 @@ func broadcast(mebibytes int) coppice.Func {
 		for i := 0; i < len(got); i += len(pattern) {
 			if !bytes.Equal(got[i:i+len(pattern)], pattern) {
 				return fmt.Errorf("wrong: task %d, in the MiB from byte %d on", t.Rank(), i)
+			}
+		}
+		fmt.Println(Right, t.Rank())
+		return nil
+	}
+}
+
+// allReduce adds up this many MiB of numbers. All tasks check every one.
+func allReduce(mebibytes int) coppice.Func {
+	return func(ctx context.Context, t *coppice.Task) error {
+		numbers := make([]uint64, mebibytes<<17)
+		for i := range numbers {
+			numbers[i] = stepValue(i, t.Rank())
+		}
+		sums, err := coppice.AllReduce(ctx, t, numbers, coppice.Sum)
+		if err != nil {
+			return err
+		}
+		for i, got := range sums {
+			var want uint64
+			for r := range t.Size() {
+				want += stepValue(i, r)
+			}
+			if got != want {
+				return fmt.Errorf("wrong: task %d has %d as sum %d, want %d", t.Rank(), got, i, want)
 			}
 		}
 		fmt.Println(Right, t.Rank())
