@@ -2,6 +2,7 @@ package large
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -70,5 +71,20 @@ func TestCopiesCanBePreempted(t *testing.T) {
 	}
 	if preempted < wanted {
 		t.Errorf("others ran during %d of %d copies; want %d", preempted, copies, wanted)
+	}
+}
+
+// BenchmarkCopy copies in pieces, and at once.
+func BenchmarkCopy(b *testing.B) {
+	for _, n := range []int{64 << 10, 1 << 20, 64 << 20} {
+		src, dst := make([]byte, n), make([]byte, n)
+		for name, f := range map[string]func(dst, src []byte) int{"pieces": Copy, "once": func(dst, src []byte) int { return copy(dst, src) }} {
+			b.Run(fmt.Sprintf("%dKiB/%s", n>>10, name), func(b *testing.B) {
+				b.SetBytes(int64(n))
+				for range b.N {
+					f(dst, src)
+				}
+			})
+		}
 	}
 }

@@ -66,6 +66,26 @@ func TestOnlyOneAttemptWritesToABroadcast(t *testing.T) {
 	}
 }
 
+// TestOnlyOneAttemptWritesToABlock is the same of a scatter's block, which is received where the task wants it as well.
+func TestOnlyOneAttemptWritesToABlock(t *testing.T) {
+	r := receives(t)
+	plan := r.m.Choose(collective.Scatter, Choice{Bytes: receivedSize, Decides: true})
+	room := make([]byte, receivedSize)
+	o, err := r.m.enter(&Call{Plan: plan, Rooms: [][]byte{room}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lane := o.sched.program.Steps[0].Lane
+	first, second := r.begin(0, plan, 0, lane), r.begin(2, plan, 0, lane)
+	if &first.value[0] != &room[0] || &second.value[0] != &room[0] {
+		t.Fatal("both are not received into the memory of the task")
+	}
+	r.complete(first)
+	if !o.delivered || second.value != nil || !second.Void() {
+		t.Errorf("delivered: %t; what the second attempt sends gets into the result: %t", o.delivered, second.value != nil)
+	}
+}
+
 // TestWhatTheDeadBeganTakesNoRoom: a value arrives before its task asked for it, and its sender crashes
 // in the middle of it.
 func TestWhatTheDeadBeganTakesNoRoom(t *testing.T) {

@@ -158,7 +158,7 @@ func (o *operation) piece(from int, in *incoming) {
 		return
 	}
 	in = in.stay()
-	if !in.Answered() && uint64(s.Size()) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
+	if !in.Answered() && uint64(max(s.Size(), 0)) <= roomMax && in.size <= roomMax { // what is said of sizes may be a lie
 		if in.room = s.Room(&o.sched.program.Steps[i], int(in.size)); in.room != nil {
 			o.filling = append(o.filling, filling{in, i})
 		}
