@@ -391,11 +391,20 @@ func (e environment) settle(p Place, key []byte, name []string) (_ Place, err er
 
 // coordinator returns where the coordinator listens for other hosts.
 func (e environment) coordinator() (string, error) {
-	address := e.get(VarCoordinator)
+	address, seen := e.get(VarCoordinator), map[string]bool{}
 	for seed := range strings.SplitSeq(address, ",") {
-		if _, port, err := net.SplitHostPort(seed); err != nil || port == "" {
+		host, port, err := net.SplitHostPort(seed)
+		if err != nil || port == "" {
 			return "", fmt.Errorf("%s=%q; allowed: HOST:PORT, where rank 0 listens, or several with commas between them, each of another host", VarCoordinator, address)
 		}
+		if a, err := netip.ParseAddr(host); err == nil {
+			host = a.Unmap().String()
+		}
+		at := net.JoinHostPort(strings.ToLower(host), port)
+		if seen[at] {
+			return "", fmt.Errorf("%s=%q names %s twice; allowed: each address once, each of another host", VarCoordinator, address, seed)
+		}
+		seen[at] = true
 	}
 	return address, nil
 }

@@ -108,6 +108,8 @@ func TestBadVariablesAreNamed(t *testing.T) {
 		"many hosts":      {"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALNRANKS=1 COPPICE_JOB=x", "allowed: COPPICE_COORDINATOR=HOST:PORT"},
 		"many nodes":      {"SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=1 SLURM_NODEID=0 SLURM_STEP_TASKS_PER_NODE=1(x2)", "SLURM_LOCALID is not set, though the step has 2 nodes; allowed: what srun sets; or set COPPICE_COORDINATOR=HOST:PORT"},
 		"no port":         {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h", `COPPICE_COORDINATOR="h"; allowed: HOST:PORT`},
+		"a seed twice":    {"COPPICE_RANK=0 COPPICE_SIZE=3 COPPICE_COORDINATOR=h:1,i:1,h:1 COPPICE_KEY=0123456789abcdef", `COPPICE_COORDINATOR="h:1,i:1,h:1" names h:1 twice; allowed: each address once`},
+		"in other words":  {"COPPICE_RANK=0 COPPICE_SIZE=3 COPPICE_COORDINATOR=[fd00::2]:1,i:1,[fd00:0::2]:1 COPPICE_KEY=0123456789abcdef", `names [fd00:0::2]:1 twice`},
 		"no key":          {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1", "allowed: COPPICE_KEY_FILE=FILE"},
 		"short key":       {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1 COPPICE_KEY=abc", "COPPICE_KEY: a key of 3 bytes; allowed: 16 or more"},
 		"short file":      {"COPPICE_RANK=0 COPPICE_SIZE=1 COPPICE_COORDINATOR=h:1 COPPICE_KEY_FILE=" + keyFile(t, 3), "COPPICE_KEY_FILE: a key of 3 bytes; allowed: 16 or more"},
