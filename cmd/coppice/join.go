@@ -76,6 +76,9 @@ type jobFlag struct {
 
 // find returns the directory of the job. If there is no job at all, the input is not to blame; if the job is not the requested one, it is.
 func (f jobFlag) find() (dir string, err error) {
+	if err := control.CheckJobsDir(os.Getenv); err != nil {
+		return "", err
+	}
 	jobs := control.Jobs(os.Getenv)
 	names := each(jobs, control.JobName)
 	wanted := cmp.Or(f.Job, os.Getenv(control.VarDir))

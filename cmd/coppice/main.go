@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
+	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/launch"
 )
 
@@ -174,7 +175,7 @@ func fail(stderr io.Writer, err error) (exit int) {
 // complain says in one line what is wrong, and has the exit code for it.
 func complain(stderr io.Writer, err error) (exit int) {
 	fmt.Fprintln(stderr, "coppice:", oneLine(err))
-	if errors.As(err, new(badInput)) || errors.As(err, new(launch.InputError)) {
+	if errors.As(err, new(badInput)) || errors.As(err, new(launch.InputError)) || errors.As(err, new(control.BadJobsDir)) {
 		return exitInput
 	}
 	return exitFailed

@@ -135,14 +135,57 @@ const parentMax = dirMax - 1 - len(dirPrefix) - 20
 // and the second is removed when its user logs out.
 var parents = []string{"/dev/shm", "/tmp"}
 
+// BadJobsDir is the error of a directory in VarParent that cannot hold directories of jobs. Whoever has set it is to blame.
+type BadJobsDir struct{ error }
+
+// CheckJobsDir returns a BadJobsDir if VarParent is set to one.
+func CheckJobsDir(getenv func(string) string) error {
+	dir := getenv(VarParent)
+	if dir == "" {
+		return nil
+	}
+	if why := flaw(dir); why != "" {
+		return BadJobsDir{fmt.Errorf("%s=%q %s; allowed: the absolute path, of up to %d bytes, of a directory in which this user can make others; or unset it", VarParent, dir, why, parentMax)}
+	}
+	return nil
+}
+
+// flaw says why directories of jobs cannot be made in a directory; "": they can. It tries, since a file system such as /proc has
+// none, whatever its permissions. A full disk is no fault of the directory.
+func flaw(dir string) string {
+	info, err := os.Stat(dir)
+	switch {
+	case !filepath.IsAbs(dir):
+		return "is not absolute"
+	case len(dir) > parentMax:
+		return fmt.Sprintf("has %d bytes", len(dir))
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case err == nil && !info.IsDir():
+		return "is not a directory"
+	case err == nil && !posix.Usable(dir):
+		return "is not open to this user for reading and writing"
+	}
+	if err == nil {
+		var trial string
+		if trial, err = os.MkdirTemp(dir, dirPrefix+"*"); err == nil {
+			err = os.Remove(trial)
+		}
+	}
+	if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return ""
+	}
+	if wrapped := (*fs.PathError)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	return "takes no directories: " + err.Error()
+}
+
 // parentDir returns where directories of jobs are created: the same for all processes of this
 // user on this host that have the same VarParent.
 func parentDir(getenv func(string) string) (string, error) {
 	if dir := getenv(VarParent); dir != "" {
-		if len(dir) > parentMax || !usable(dir) {
-			return "", fmt.Errorf("%s=%q; allowed: the absolute path, of up to %d bytes, of a directory in which this user can make others", VarParent, dir, parentMax)
-		}
-		return dir, nil
+		return dir, CheckJobsDir(getenv)
 	}
 	for _, dir := range parents {
 		if usable(dir) {

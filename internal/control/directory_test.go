@@ -3,6 +3,7 @@
 package control_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,20 +40,30 @@ func TestTasksOfOneNodeMeetWhateverTheirTMPDIR(t *testing.T) {
 
 func TestBadParentOfDirectoriesIsNamed(t *testing.T) {
 	file := keyFile(t, 1)
-	for name, dir := range map[string]string{
-		"relative": "here", "missing": "/nowhere", "a file": file, "too long": "/tmp/" + strings.Repeat("x", 80),
-	} {
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	flaws := map[string]string{
+		"here": "is not absolute", "/nowhere": "does not exist", file: "is not a directory", "/tmp/" + strings.Repeat("x", 80): "has 85 bytes",
+	}
+	if os.Getuid() != 0 {
+		flaws[closed] = "is not open to this user for reading and writing"
+	} else if runtime.GOOS == "linux" { // root may write to it, and cannot
+		flaws["/proc"] = "takes no directories: no such file or directory"
+	}
+	for dir, flaw := range flaws {
 		env := map[string]string{control.VarParent: dir}
 		getenv := func(name string) string { return env[name] }
-		want := fmt.Sprintf("COPPICE_JOBS_DIR=%q; allowed: the absolute path", dir)
-		if made, err := control.MakeDir(getenv); err == nil || !strings.HasPrefix(err.Error(), want) {
+		name, want := flaw, fmt.Sprintf("COPPICE_JOBS_DIR=%q %s; allowed: the absolute path, of up to 61 bytes, of a directory in which this user can make others; or unset it", dir, flaw)
+		if made, err := control.MakeDir(getenv); !errors.As(err, new(control.BadJobsDir)) || err.Error() != want {
 			t.Errorf("%s: %q, %v", name, made, err)
 		}
 		for _, v := range slurmTask("x", 0, 1) {
 			name, value, _ := strings.Cut(v, "=")
 			env[name] = value
 		}
-		if p, err := control.FromEnvironment(getenv); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if p, err := control.FromEnvironment(getenv); err == nil || err.Error() != want {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}

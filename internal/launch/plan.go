@@ -80,7 +80,7 @@ func New(c Config) (*Plan, error) {
 	if err := Supported(); err != nil {
 		return nil, err
 	}
-	for _, check := range []func() error{p.checkCount, p.checkRespawn, p.checkRestart, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkLogs} {
+	for _, check := range []func() error{p.checkCount, p.checkRespawn, p.checkRestart, p.checkProgram, p.checkDir, p.checkTimes, p.checkKills, p.checkEnv, p.checkJobsDir, p.checkLogs} {
 		if err := check(); err != nil {
 			return nil, err
 		}
@@ -251,6 +251,14 @@ func (p *Plan) checkEnv() error {
 		}
 	}
 	return nil
+}
+
+// checkJobsDir checks where the job's directory will be. With Hosts it need not be here.
+func (p *Plan) checkJobsDir() error {
+	if p.Hosts != nil {
+		return nil
+	}
+	return control.CheckJobsDir(os.Getenv)
 }
 
 // checkLogs creates the directory for logs.
