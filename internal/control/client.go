@@ -80,6 +80,7 @@ type Client struct {
 	searched time.Time              // when it was last looked for; owned by Join
 	shut     error                  // why the client cannot listen there; owned by Join
 	judge    seedJudge              // owned by Join
+	taken    string                 // the address of a job in which another process has the rank; owned by Join
 	begun    time.Time              // when a seed last said that a job has begun; owned by Join
 	doorway  sync.Mutex             // guards door, and is held while it is decided which process gathers on this host
 	door     net.Listener           // the listener at that seed; nil: this process does not listen there
@@ -252,12 +253,12 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 		case (c.place.How == MpirunHow || c.place.How == SrunHow) && os.Getppid() != parent:
 			return nil, w, fmt.Errorf("no coordinator at %s: %s is gone", c.place.Coordinator, c.place.How)
 		case time.Since(hoped) > seedPatience:
-			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, seedPatience, err)
+			return nil, w, c.notFound(seedPatience, err)
 		case c.place.seeded():
 			c.gather(began)
 		}
 		if !pause(ctx, wait) && !cancelled() {
-			return nil, w, fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, time.Since(began).Round(time.Millisecond), told)
+			return nil, w, c.notFound(time.Since(began).Round(time.Millisecond), told)
 		}
 	}
 }
@@ -335,7 +336,17 @@ type limits struct {
 
 // connectTo connects to a coordinator at an address.
 func (c *Client) connectTo(ctx context.Context, address string, key []byte, most limits) (*link, Welcome, error) {
-	conn, peer, err := shake(ctx, address, key, c.id, most)
+	me := c.id
+	if c.sized() {
+		me.Received = uint64(c.place.Size)
+	}
+	conn, peer, err := shake(ctx, address, key, me, most)
+	switch {
+	case errors.Is(err, wire.OtherSize):
+		err = c.otherSize(int(peer.Received), address)
+	case errors.Is(err, wire.Crossed):
+		c.taken = c.seedAt(address)
+	}
 	if err != nil {
 		return nil, Welcome{}, err
 	}
@@ -356,8 +367,8 @@ func (c *Client) began(ctx context.Context, l *link, host *process, job [16]byte
 	if other, ok := err.(*elsewhere); ok {
 		other.job = job
 	}
-	if err == nil && c.place.How == ManualHow && c.meet == nil && c.place.Size > 0 && c.place.Size != w.Size {
-		err = fmt.Errorf("%w: the job has %d processes, and here it is %s=%d; allowed: the same in all processes", errSize, w.Size, VarSize, c.place.Size)
+	if err == nil && c.sized() && c.place.Size != w.Size {
+		err = c.otherSize(w.Size, c.place.Coordinator)
 	}
 	if err == nil && c.id.Link != 0 && c.id.Link != instance {
 		if (w.Coordinator == Identity{}) {

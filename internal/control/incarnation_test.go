@@ -5,11 +5,13 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/test/port"
 )
 
 // uncounted is the place, on another host, of a process of rank 1 whose lives nobody counts.
@@ -201,14 +203,38 @@ func TestAnotherSizeIsRefused(t *testing.T) {
 	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0"})
 	for _, size := range []int{2, 4} {
 		p := uncounted(t, s)
-		p.Size = size
+		p.Rank, p.Size = size-1, size
 		began := time.Now()
 		_, _, err := control.Join(t.Context(), p, newRecorder(), nil)
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the job has 3 processes, and here it is COPPICE_SIZE=%d", size)) || time.Since(began) > 10*time.Second {
+		want := fmt.Sprintf("the job has 3 processes, and here it is COPPICE_SIZE=%d; allowed: the same in all processes; if another job with the same key runs at %s, set other ports in COPPICE_COORDINATOR, or wait until it has ended", size, p.Coordinator)
+		if err == nil || !strings.Contains(err.Error(), want) || time.Since(began) > 10*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	}
+	if state := s.Status()[1].State; state != control.Absent {
+		t.Errorf("the coordinator has taken one in: %v", state)
+	}
 	comes(t, uncounted(t, s)) // the rank is still free
+}
+
+// TestAnotherJobAtTheSeeds: two jobs of one size with the same key meet, on a host of a seed or at one; the second says where, and what to do.
+func TestAnotherJobAtTheSeeds(t *testing.T) {
+	t.Parallel() // it waits
+	s := serve(t, control.ServerConfig{Size: 3, TCP: "127.0.0.1:0"})
+	comes(t, uncounted(t, s))
+	there := uncounted(t, s)
+	seed := there.Coordinator
+	here := there
+	here.Dir, here.Seeds = s.Place(1, 1).Dir, []string{seed, port.Free(t)}
+	here.Coordinator = strings.Join(here.Seeds, ",")
+	for _, p := range []control.Place{here, there} {
+		p.JoinTimeout = 200 * time.Millisecond
+		_, _, err := control.Join(t.Context(), p, newRecorder(), nil)
+		want := `^join as rank 1: refused: connected twice at ` + regexp.QuoteMeta(seed) + `, for [0-9.m]+s: a process of rank 1 runs already, or another job with the same key runs there: set other ports in COPPICE_COORDINATOR, or wait until it has ended$`
+		if err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
 }
 
 // TestNumber1IsNotGivenAfterAViewHasRemovedIt: who comes then joins.

@@ -81,6 +81,8 @@ func (s *Server) verdict(id wire.Identity, p *process) wire.Refusal {
 		return wire.Accepted
 	case id.Job != [16]byte{} && id.Job != s.cfg.Job, id.Link != 0 && id.Link != s.instance && s.cfg.heir == nil:
 		return wire.OtherJob
+	case id.Received != 0 && id.Received != uint64(s.cfg.Size):
+		return wire.OtherSize
 	case int64(id.From) >= int64(len(s.members)):
 		return wire.NoRank
 	case id.Incarnation == 0 && id.Life == 0:

@@ -176,6 +176,9 @@ func (c *Client) connectSeeds(ctx context.Context, key []byte) (l *link, w Welco
 				return l, w, nil
 			}
 			c.begun = time.Now()
+			if errors.Is(e, wire.Crossed) {
+				c.taken = seed
+			}
 		}
 		if final(e) {
 			return nil, w, fmt.Errorf("seed %s: %w", seed, e)

@@ -85,6 +85,44 @@ func (p Place) remedy() string {
 	return fmt.Sprintf("%s; if another program has the port, set another with %s", key, port)
 }
 
+// sized reports whether the user has told this process, and all others, how many processes the job has.
+func (c *Client) sized() bool { return c.place.How == ManualHow && c.meet == nil && c.place.Size > 0 }
+
+// otherSize is the error that the job at an address has another size.
+func (c *Client) otherSize(size int, address string) error {
+	return fmt.Errorf("%w: the job has %d processes, and here it is %s=%d; allowed: the same in all processes; if another job with the same key runs at %s, %s",
+		errSize, size, VarSize, c.place.Size, c.seedAt(address), c.place.evade())
+}
+
+// notFound is the error of a process that has not joined its job within that time.
+func (c *Client) notFound(within time.Duration, err error) error {
+	if c.taken != "" && errors.Is(err, wire.Crossed) && c.place.How != RunHow && c.place.Coordinator != controlPath(c.place.Dir) {
+		return fmt.Errorf("%w at %s, for %v: a process of rank %d runs already, or another job with the same key runs there: %s",
+			wire.Crossed, c.taken, within, c.place.Rank, c.place.evade())
+	}
+	return fmt.Errorf("no coordinator at %s within %v: %w", c.place.Coordinator, within, err)
+}
+
+// evade says what to do if another job has the addresses of this one.
+func (p Place) evade() string {
+	what := "other ports in " + VarCoordinator
+	if p.Rendezvous != "" {
+		what = "another name in " + VarRendezvous
+	}
+	return "set " + what + ", or wait until it has ended"
+}
+
+// seedAt returns the address at which others find the listener at an address, as the user wrote it.
+func (c *Client) seedAt(address string) string {
+	if address != controlPath(c.place.Dir) {
+		return address
+	}
+	if c.ownSeed >= 0 && c.place.Seeds != nil {
+		return c.place.Seeds[c.ownSeed]
+	}
+	return c.place.Coordinator
+}
+
 // isStrange reports whether the listener at a seed does not belong to the job.
 func isStrange(err error) bool {
 	var clear tls.RecordHeaderError

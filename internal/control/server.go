@@ -350,7 +350,7 @@ func (s *Server) receive(conn net.Conn) {
 		s.lobby.leave(conn) // it has proven the key
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		me := wire.Identity{Job: s.cfg.Job, From: coordinatorID, To: id.From, Incarnation: s.instance}
+		me := wire.Identity{Job: s.cfg.Job, From: coordinatorID, To: id.From, Incarnation: s.instance, Received: uint64(s.cfg.Size)}
 		return me, s.verdict(id, proc)
 	})
 	if err != nil {

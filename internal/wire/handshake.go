@@ -47,7 +47,7 @@ type Identity struct {
 	Incarnation uint64 // of From
 	View        uint64 // the latest view that From knows
 	Link        uint64 // From's own number: distinguishes this connection of the two from others
-	Received    uint64 // all of the peer's frames up to this number have arrived on this link
+	Received    uint64 // all of the peer's frames up to this number have arrived on this link; between a process and a coordinator, the number of processes of the job; 0: unspecified
 	Life        uint64 // to a coordinator, drawn by From when it begins: distinguishes two processes of one rank; to a process, the incarnation meant; 0: unspecified
 }
 
@@ -78,17 +78,18 @@ type Refusal uint32
 
 // The reasons to refuse.
 const (
-	Accepted Refusal = iota
-	OtherJob         // the connection belongs to another job
-	NotMe            // it was meant for another process
-	Crossed          // both connected at once, and the other connection stays
-	Lost             // the link cannot be resumed: too much is missing
-	Excluded         // the peer is not a member of the present view
-	Closing          // the process is leaving
-	NoRank           // the job has no such process
+	Accepted  Refusal = iota
+	OtherJob          // the connection belongs to another job
+	NotMe             // it was meant for another process
+	Crossed           // both connected at once, and the other connection stays
+	Lost              // the link cannot be resumed: too much is missing
+	Excluded          // the peer is not a member of the present view
+	Closing           // the process is leaving
+	NoRank            // the job has no such process
+	OtherSize         // the job has another number of processes
 )
 
-var refusalNames = [...]string{"accepted", "another job", "another process", "connected twice", "link lost", "excluded", "closing", "the job has no such rank"}
+var refusalNames = [...]string{"accepted", "another job", "another process", "connected twice", "link lost", "excluded", "closing", "the job has no such rank", "the job has another size"}
 
 func (r Refusal) Error() string {
 	if int(r) < len(refusalNames) {
