@@ -46,14 +46,14 @@ func (a *attachCmd) Run(c *console) error {
 	}
 	result, err := s.follow(signals)
 	if err == nil {
-		err = tellResult(c, s.about, result, a.JSON)
+		err = tellResult(c, result, s.about.Hosts != nil, a.JSON) // the output of a job that had its keeper here ends with the line
 	}
 	return concluded(job, result, err, s.passed)
 }
 
-// tellResult reports how a job ended. The output of a job that had a keeper here ends with that.
-func tellResult(c *console, about spool.About, result *spool.Result, asJSON bool) error {
-	if about.Hosts != nil && result.Error != "" {
+// tellResult reports how a job ended, in a line and as JSON.
+func tellResult(c *console, result *spool.Result, inLine, asJSON bool) error {
+	if inLine && result.Error != "" {
 		c.notice(result.Error)
 	}
 	if asJSON && result.Report != nil {
@@ -202,8 +202,8 @@ func (w *waitCmd) Run(c *console) error {
 	default:
 		result, err = job.Follow(context.Background(), 0, nil)
 	}
-	if err == nil && (w.JSON || about.Hosts != nil) {
-		err = tellResult(c, about, result, w.JSON)
+	if err == nil {
+		err = tellResult(c, result, true, w.JSON)
 	}
 	return concluded(job, result, err, 0)
 }

@@ -139,6 +139,7 @@ func (r *runCmd) keep(c *console) error {
 	case err == nil && report.Exit != 0:
 		err = report.Err()
 	case err == nil && report.Cause != "":
+		result.Error = report.Cause
 		fmt.Fprintln(k.Stream(spool.Stderr), "coppice:", report.Cause)
 	}
 	if report != nil {

@@ -59,7 +59,7 @@ type Result struct {
 	Exit    int             `json:"exit"`             // the exit code
 	Signal  syscall.Signal  `json:"signal,omitempty"` // the signal from outside that ended the job; 0: none
 	Started bool            `json:"started"`          // whether its processes were started
-	Error   string          `json:"error,omitempty"`  // why they were not
+	Error   string          `json:"error,omitempty"`  // why they were not, or what went wrong, in a line
 	Report  json.RawMessage `json:"report,omitempty"` // as the launcher prints it
 }
 
