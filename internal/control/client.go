@@ -80,6 +80,7 @@ type Client struct {
 	searched time.Time              // when it was last looked for; owned by Join
 	shut     error                  // why the client cannot listen there; owned by Join
 	judge    seedJudge              // owned by Join
+	unnamed  sync.Once              // the user was told of names that do not resolve
 	taken    string                 // the address of a job in which another process has the rank; owned by Join
 	begun    time.Time              // when a seed last said that a job has begun; owned by Join
 	doorway  sync.Mutex             // guards door, and is held while it is decided which process gathers on this host
@@ -214,7 +215,8 @@ func (c *Client) giveUp() {
 // join tries to connect until the coordinator answers.
 func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 	began, parent := time.Now(), os.Getppid()
-	ctx, cancel := context.WithTimeout(caller, cmp.Or(2*c.place.JoinTimeout, joinTimeout)) // twice: until there is a coordinator, and until others have come to it
+	most := cmp.Or(2*c.place.JoinTimeout, joinTimeout) // twice: until there is a coordinator, and until others have come to it
+	ctx, cancel := context.WithTimeout(caller, most)
 	defer cancel()
 	cancelled := func() bool { return errors.Is(caller.Err(), context.Canceled) }
 	var told error                         // the latest of the errors that say most
@@ -240,6 +242,7 @@ func (c *Client) join(caller context.Context) (*link, Welcome, error) {
 		if !errors.As(err, &seeds) || !seeds.hopeless {
 			hoped = time.Now()
 		}
+		c.tellUnnamed(unnamed(err, c.place.Coordinator), began, most)
 		if e := c.redraw(ctx, err); e != nil && !cancelled() {
 			return nil, w, e
 		}

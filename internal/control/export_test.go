@@ -138,6 +138,13 @@ func NoStatus() (restore func()) {
 	return func() { statusOf = before }
 }
 
+// TellUnnamedAfter has users told after that time of names that do not resolve, until restore is called.
+func TellUnnamedAfter(d time.Duration) (restore func()) {
+	before := unnamedAfter
+	unnamedAfter = d
+	return func() { unnamedAfter = before }
+}
+
 // ServeInside serves as a part of process 0.
 func ServeInside(t interface {
 	Fatal(...any)

@@ -255,7 +255,7 @@ func (c *Client) gather(began time.Time) {
 	}
 	err := c.coordinate(ServerConfig{
 		Size: c.place.Size, Grow: c.place.Grow, LocalSize: c.place.LocalSize, Silence: c.place.Silence, Settings: c.place.Settings,
-		gatherer: c.place, recalled: c.recalled,
+		gatherer: c.place, recalled: c.recalled, tellUnnamed: c.tellUnnamed,
 	})
 	if errors.Is(err, errTaken) {
 		c.log.Debug("control: another one of this host gathers", "error", err)
@@ -444,6 +444,11 @@ func (s *Server) lookAround() {
 			}
 			failed.add(seed, err)
 		}
+		names := unnamed(failed, "")
+		s.mu.Lock()
+		s.unnamed = names
+		s.mu.Unlock()
+		s.cfg.tellUnnamed(names, s.began, s.cfg.JoinTimeout)
 		if !judge.hopeless(failed) {
 			hoped = time.Now()
 		}
@@ -576,7 +581,11 @@ func (s *Server) gathered(late bool) {
 		return
 	}
 	if 2*came <= s.cfg.Size {
-		s.disband(fmt.Sprintf("%d of %d have come within %v; a majority is needed", came, s.cfg.Size, s.cfg.JoinTimeout))
+		why := fmt.Sprintf("%d of %d have come within %v; a majority is needed", came, s.cfg.Size, s.cfg.JoinTimeout)
+		if len(s.unnamed) > 0 {
+			why += fmt.Sprintf("; process %d, which waited for them, cannot resolve %s", s.cfg.gatherer.Rank, strings.Join(s.unnamed, ", "))
+		}
+		s.disband(why)
 		return
 	}
 	s.gathering = false

@@ -135,6 +135,34 @@ func isUnknown(err error) bool {
 	return errors.As(err, &e) && e.IsNotFound
 }
 
+// unnamed returns the addresses whose names do not resolve, or of which no server of names says anything. An error that is not of several seeds is that of address.
+func unnamed(err error, address string) (at []string) {
+	var several *seedsError
+	if !errors.As(err, &several) {
+		several = &seedsError{seeds: []string{address}, errs: []error{err}}
+	}
+	for i, err := range several.errs {
+		if errors.As(err, new(*net.DNSError)) {
+			at = append(at, several.seeds[i])
+		}
+	}
+	return at
+}
+
+// unnamedAfter is how long names that do not resolve are not worth a warning: in Kubernetes they resolve late.
+var unnamedAfter = 5 * time.Second
+
+// tellUnnamed warns, once, of addresses whose names do not resolve. The process looks for others since began, for at most that long. Names that
+// the user has not given are told of when it gives up.
+func (c *Client) tellUnnamed(at []string, began time.Time, most time.Duration) {
+	if len(at) == 0 || c.place.SeedsFrom != "" || time.Since(began) < unnamedAfter {
+		return
+	}
+	c.unnamed.Do(func() {
+		c.log.Warn("control: names in "+VarCoordinator+" do not resolve here; this process goes on trying", "at", strings.Join(at, ","), "for", (most - time.Since(began)).Round(time.Second))
+	})
+}
+
 // seedJudge remembers its verdicts on seeds.
 type seedJudge struct{ useless map[string]error }
 

@@ -3,7 +3,10 @@
 package control_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +17,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/test/port"
 )
 
 // TestSeedIsListenedAtWithoutItsName: a server of names that does not answer holds nobody up.
@@ -123,4 +127,48 @@ func TestNobodyJoinsAtTheSeedOfItsHost(t *testing.T) {
 	if state := s.Status()[1].State; state != control.Absent {
 		t.Errorf("the coordinator takes it for %v", state)
 	}
+}
+
+// TestNamesThatDoNotResolveAreTold: after a while, once, with the time for which the process goes on, and in the end; by a process that looks for
+// others and by one that gathers them.
+func TestNamesThatDoNotResolveAreTold(t *testing.T) {
+	before := net.DefaultResolver
+	defer func() { net.DefaultResolver = before }()
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no server of names")
+	}}
+	defer control.TellUnnamedAfter(500 * time.Millisecond)()
+	const a, b = "a.invalid:7411", "b.invalid:7411"
+	t.Run("all", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			seeds     []string
+			wait      time.Duration
+			told, end string
+		}{
+			"looks":           {[]string{a, b}, time.Second, "at=" + a + "," + b + " for=1s", "lookup b.invalid"},
+			"looks for one":   {[]string{a}, time.Second, "at=" + a + " for=1s", "lookup a.invalid"},
+			"gathers":         {[]string{port.Free(t), b}, 3 * time.Second / 2, "at=" + b + " for=1s", "1 of 3 have come within 1.5s; a majority is needed; process 1, which waited for them, cannot resolve " + b},
+			"gives up before": {[]string{port.Free(t), b}, 300 * time.Millisecond, "", "process 1, which waited for them, cannot resolve " + b},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				var log bytes.Buffer
+				p := control.Place{
+					Dir: elsewhere(t), Key: []byte("the key of " + t.Name()), Rank: 1, Size: 3, LocalSize: 1, Coordinator: strings.Join(c.seeds, ","),
+					JoinTimeout: c.wait, How: control.ManualHow,
+				}
+				if len(c.seeds) > 1 {
+					p.Seeds = c.seeds
+				}
+				_, _, err := control.Join(t.Context(), p, newRecorder(), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+				if err == nil || !strings.Contains(err.Error(), c.end) {
+					t.Errorf("%v\nwant %s", err, c.end)
+				}
+				lines := strings.Count(log.String(), "\n")
+				if c.told == "" && lines > 0 || c.told != "" && (lines != 1 || !strings.Contains(log.String(), c.told)) {
+					t.Errorf("it tells %q, want %q", log.String(), c.told)
+				}
+			})
+		}
+	})
 }

@@ -64,6 +64,8 @@ type ServerConfig struct {
 
 	gatherer Place            // the place of the process that gathers the others at the seeds
 	recalled func(*elsewhere) // called with the place of the job that this coordinator gave way to
+
+	tellUnnamed func(at []string, began time.Time, most time.Duration) // called with the seeds whose names do not resolve
 }
 
 // Defaults and bounds.
@@ -101,6 +103,7 @@ type Server struct {
 	mu        sync.Mutex
 	begun     bool      // a process has joined
 	gathering bool      // not all processes have joined, and none is welcomed
+	unnamed   []string  // meanwhile: the seeds whose names do not resolve
 	members   []*member // by rank: the latest incarnation
 	sessions  map[*session]bool
 	observers map[*session]bool
