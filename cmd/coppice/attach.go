@@ -186,6 +186,8 @@ type waitCmd struct {
 }
 
 func (w *waitCmd) Run(c *console) error {
+	ctx, stop := untilFirstSignal() // which ends this command only
+	defer stop()
 	job, err := found(w.Job)
 	if err != nil {
 		return err
@@ -198,9 +200,9 @@ func (w *waitCmd) Run(c *console) error {
 	switch {
 	case result != nil:
 	case about.Hosts != nil:
-		result, err = followHosts(context.Background(), job, attachment(c, job, about))
+		result, err = followHosts(ctx, job, attachment(c, job, about))
 	default:
-		result, err = job.Follow(context.Background(), 0, nil)
+		result, err = job.Follow(ctx, 0, nil)
 	}
 	if err == nil {
 		err = tellResult(c, result, true, w.JSON)

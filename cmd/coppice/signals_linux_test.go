@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/posix"
 )
 
 // launcher is one that a test has started.
@@ -244,5 +246,39 @@ func TestSignalEndsEveryCommand(t *testing.T) {
 		})
 		l.Process.Signal(syscall.SIGINT)
 		l.ends(t, "signal: interrupt", c.says)
+	}
+}
+
+// TestSignalEndsAWaitAndNotTheJob: with one line, whichever signal it is.
+func TestSignalEndsAWaitAndNotTheJob(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	name, err := exec.Command("coppice", "run", "--detach", "-n", "1", "--", "sleep", "600").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := found(strings.TrimSpace(string(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Signal(syscall.SIGKILL)
+	for sig, how := range map[syscall.Signal]string{
+		syscall.SIGINT: "signal: interrupt", syscall.SIGTERM: "signal: terminated", syscall.SIGHUP: "signal: hangup", syscall.SIGQUIT: "exit status 1",
+	} {
+		for soon := 50 * time.Millisecond; ; soon *= 2 {
+			l := startLauncher(t, nil, "wait", job.Name)
+			time.Sleep(soon)
+			l.Process.Signal(sig)
+			l.Wait()
+			want := "coppice: interrupted by " + posix.SignalName(sig) + "\n"
+			if got := l.errors.String(); l.ProcessState.String() == how && got == want {
+				break
+			} else if soon > 10*time.Second { // until then the signal may have come before the command was ready
+				t.Errorf("%v: %v, %q; want %s, %q", sig, l.ProcessState, got, how, want)
+				break
+			}
+		}
+	}
+	if !job.Runs() {
+		t.Error("the job has ended")
 	}
 }
