@@ -25,7 +25,7 @@ type benchCmd struct {
 	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), pingpong, agree, or save."`
 	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
 	N          []int    `bounds:"%d processes; allowed: 1 to 4096" name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
-	Transport  string   `default:"unix" placeholder:"T" help:"shared (memory), unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
+	Transport  string   `default:"shared" placeholder:"T" help:"shared (memory), as jobs on Linux by default, unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
 	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, for broadcast, reduce and allreduce corrected, for save sends (default ${default})."`
 	Tree       string   `placeholder:"T" help:"Tree of broadcasts: binomial, kary:K, lame:K, optimal, gossip:R (default: by size, corrected: binomial)."`
 	Correction string   `placeholder:"C" help:"With --mode corrected: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F (default checked)."`
@@ -40,7 +40,7 @@ type benchCmd struct {
 }
 
 // benchTransports are those to choose from, but for memory.
-var benchTransports = []string{transport.Unix, transport.Shared, transport.TCP, transport.TLS}
+var benchTransports = []string{transport.Shared, transport.Unix, transport.TCP, transport.TLS}
 
 // memory is the transport of goroutines in one process.
 const memory = "memory"

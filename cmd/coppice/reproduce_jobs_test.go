@@ -18,15 +18,15 @@ func TestLaunchesAreWordsOfBench(t *testing.T) {
 	}{
 		{
 			experiment.Launch{Tree: "binomial", Processes: 4, Bytes: []int{8}, Warmup: 10, Iterations: 100},
-			"bench --op broadcast --size 8 -n 4 --tree binomial --iterations 100 --warmup 10 --json",
+			"bench --op broadcast --size 8 -n 4 --transport unix --tree binomial --iterations 100 --warmup 10 --json",
 		},
 		{
 			experiment.Launch{Tree: "lame:2", Correction: "optimized:1", Processes: 8, Failed: []int{3, 5}, Bytes: []int{8, 1024}, Iterations: 1},
-			"bench --op broadcast --size 8,1024 -n 8 --mode corrected --tree lame:2 --correction optimized:1 --failed 3,5 --iterations 1 --warmup 0 --json",
+			"bench --op broadcast --size 8,1024 -n 8 --transport unix --mode corrected --tree lame:2 --correction optimized:1 --failed 3,5 --iterations 1 --warmup 0 --json",
 		},
 		{
 			experiment.Launch{Ops: []string{"reduce", "alltoall"}, Mode: "agreed-twice", Processes: 4, Bytes: []int{8}, Warmup: 1, Iterations: 2},
-			"bench --op reduce,alltoall --size 8 -n 4 --mode agreed-twice --iterations 2 --warmup 1 --json",
+			"bench --op reduce,alltoall --size 8 -n 4 --transport unix --mode agreed-twice --iterations 2 --warmup 1 --json",
 		},
 	} {
 		if got := strings.Join(benchWords(c.launch), " "); got != c.want {

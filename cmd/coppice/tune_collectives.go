@@ -22,7 +22,7 @@ type tuneCollectivesFlags struct {
 	Op          []string `group:"Switch points of collectives:" placeholder:"OP" help:"broadcast, reduce, allreduce, scatter, gather, allgather, alltoall, or all of these (default all)."`
 	Size        []string `group:"Switch points of collectives:" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's (default 8B,1KiB,16KiB,64KiB,256KiB,1MiB)."`
 	N           []int    `bounds:"%d processes; allowed: 2 to 4096" short:"n" group:"Switch points of collectives:" placeholder:"N" help:"Numbers of processes to measure with (default 2,4,8)."`
-	Transport   string   `group:"Switch points of collectives:" placeholder:"T" help:"unix, shared, tcp or tls (default unix)."`
+	Transport   string   `group:"Switch points of collectives:" placeholder:"T" help:"shared (memory), unix, tcp or tls (default shared)."`
 	Rounds      *int     `bounds:"%d rounds; allowed: 1 to 1000" group:"Switch points of collectives:" placeholder:"R" help:"How often all algorithms take turns (default 5)."`
 	Out         string   `group:"Switch points of collectives:" placeholder:"FILE" help:"Write the rules to a file, for COPPICE_TUNING."`
 }

@@ -42,7 +42,7 @@ func TestCandidatesAreAllThatFit(t *testing.T) {
 func fakeTuner(t *testing.T, rounds int, us func(r collective.Rule, l benchCell) float64) (tuner *collectiveTuner, calls *[]string) {
 	cmd := &tuneCmd{L: 2, O: 1, Algo: all, Margin: true}
 	cmd.tuneCollectivesFlags = tuneCollectivesFlags{
-		Collectives: true, Op: []string{"allreduce"}, Size: []string{"8B", "64KiB"}, N: []int{4, 4}, Rounds: &rounds,
+		Collectives: true, Transport: "unix", Op: []string{"allreduce"}, Size: []string{"8B", "64KiB"}, N: []int{4, 4}, Rounds: &rounds,
 	}
 	tuner, err := cmd.collectiveTuner(nil)
 	if err != nil {
