@@ -96,7 +96,7 @@ func (a across) run(ctx context.Context, l *lab, i int) (o outcome) {
 	if a.detached {
 		o.add(j.forget())
 	}
-	o.add(j.leavesNothing(leaveTime, func(process) bool { return true }))
+	o.add(j.isGone())
 	return o
 }
 
@@ -129,6 +129,11 @@ const leaveTime = 15 * time.Second
 // sessionTime is how long sessions of sshd may remain: after a cut TCP sends what is left once more only after a pause that is
 // about as long as the cut was.
 const sessionTime = time.Minute
+
+// isGone waits until nothing of a job that has ended remains.
+func (j *job) isGone() error {
+	return errors.Join(j.leavesNothing(leaveTime, process.ours), j.leavesNothing(sessionTime, func(process) bool { return true }))
+}
 
 // leavesNothing waits until no such process of the job remains.
 func (j *job) leavesNothing(limit time.Duration, which func(process) bool) error {

@@ -207,8 +207,7 @@ func endAttached(ctx context.Context, l *lab, i int) (o outcome) {
 		o.addf("%d processes left", len(left))
 	}
 	o.add(j.forget())
-	o.add(j.leavesNothing(leaveTime, process.ours))
-	o.add(j.leavesNothing(sessionTime, func(process) bool { return true }))
+	o.add(j.isGone())
 	o.right, o.log = len(o.problems) == 0, j.log()
 	return o
 }

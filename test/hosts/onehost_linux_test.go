@@ -87,7 +87,7 @@ func (o *outcome) finish(j *job, tasks int, evicted []int) {
 		o.judge(j, r, tasks)
 		o.judgeEvicted(r.evicted(), [][]int{evicted}, true)
 	}
-	o.add(j.leavesNothing(leaveTime, func(process) bool { return true }))
+	o.add(j.isGone())
 }
 
 // stopFor stops all processes of the program for some time.
