@@ -1,6 +1,7 @@
 package coppice_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -106,6 +107,33 @@ func TestCollectivesOfAllTypes(t *testing.T) {
 				t.Errorf("%v: %v", v, err)
 			}
 		}
+	}
+}
+
+// TestManyTasksGatherAndScatter: among many tasks small blocks go along a tree.
+func TestManyTasksGatherAndScatter(t *testing.T) {
+	const p, root = 67, 5
+	slice := func(r int) []byte { return bytes.Repeat([]byte{byte(r)}, r*100) }
+	err := coppice.Local(stage.Patience(t), p, func(ctx context.Context, task *coppice.Task) error {
+		numbers, err1 := coppice.Gather(ctx, task, task.Rank(), coppice.Root(root))
+		lists, err2 := coppice.Gather(ctx, task, slice(task.Rank()), coppice.Root(root))
+		number, err3 := coppice.Scatter(ctx, task, stage.Fill(p, func(r int) int { return -r }), coppice.Root(root))
+		part, err4 := coppice.Scatter(ctx, task, stage.Fill(p, slice), coppice.Root(root))
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
+			return err
+		}
+		for r := range numbers {
+			if numbers[r] != r || !bytes.Equal(lists[r], slice(r)) {
+				return fmt.Errorf("gather of task %d: %d, %v", r, numbers[r], lists[r])
+			}
+		}
+		if (len(numbers) == p) != (task.Rank() == root) || number != -task.Rank() || !bytes.Equal(part, slice(task.Rank())) {
+			return fmt.Errorf("%d gathered; scatter: %d, %v", len(numbers), number, part)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

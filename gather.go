@@ -3,6 +3,7 @@ package coppice
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/coppice-go/coppice/internal/codec"
@@ -172,7 +173,10 @@ func (b *blocks[T]) all(ctx context.Context) ([]T, error) {
 // is first tried as for small ones, in which large ones are absent: who sees such
 // a block, and all do, does it again as for large ones.
 func (b *blocks[T]) meet(ctx context.Context) (node.Result, error) {
-	if b.op == collective.Gather || b.choice.Bytes >= 0 {
+	if b.op == collective.Gather && b.choice.Bytes < 0 {
+		b.choice.Bytes = math.MaxInt64 // large blocks go straight to the root
+	}
+	if b.choice.Bytes >= 0 {
 		return b.do(ctx)
 	}
 	small, limit := b.t.at().Small(b.op)

@@ -151,7 +151,11 @@ func ParseTable(text []byte) (t Table, err error) {
 var Default = Table{
 	{Op: Broadcast, Algorithm: Binomial},
 	{Op: Scatter, Algorithm: Flat},
+	{Op: Scatter, P: 65, Algorithm: Binomial},
+	{Op: Scatter, P: 65, Bytes: 64 << 10, Algorithm: Flat}, // as fast, and nobody keeps blocks of others
 	{Op: Gather, Algorithm: Flat},
+	{Op: Gather, P: 65, Algorithm: Binomial},
+	{Op: Gather, P: 65, Bytes: 64 << 10, Algorithm: Flat},
 	{Op: AllGather, Algorithm: Direct},
 	{Op: AllGather, P: 4, Algorithm: Hub},
 	{Op: AllGather, P: 65, Algorithm: Bruck},
@@ -187,5 +191,7 @@ var acrossHosts = Table{
 	{Op: Reduce, Algorithm: Binomial},
 	{Op: Reduce, Bytes: 128 << 10, Algorithm: Binomial, Span: 64 << 10},
 	{Op: AllReduce, P: 3, Algorithm: Binomial},
-	{Op: AllReduce, P: 4, Bytes: 512 << 10, Algorithm: Rabenseifner}, // the same, but no host alone sends all
+	{Op: AllReduce, P: 3, Bytes: 512 << 10, Algorithm: Ring}, // in any order only: no host alone sends all
+	{Op: AllReduce, P: 65, Bytes: 512 << 10, Algorithm: Binomial},
+	{Op: AllReduce, P: 4, Bytes: 512 << 10, Algorithm: Rabenseifner}, // the same in order, among a power of two
 }

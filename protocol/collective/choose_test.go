@@ -95,6 +95,41 @@ func TestTablesAreRead(t *testing.T) {
 	}
 }
 
+// Long vectors that may be combined in any order go round the ring across hosts, where they would have to go along a tree.
+func TestAnyOrderHasAnEffect(t *testing.T) {
+	table := AcrossHosts.Table()
+	for _, c := range []struct {
+		p        int
+		bytes    int64
+		anyOrder bool
+		want     Algorithm
+	}{
+		{6, 1 << 20, true, Ring},
+		{6, 1 << 20, false, Binomial},
+		{6, 1 << 10, true, Binomial},
+		{8, 1 << 20, true, Rabenseifner},
+		{66, 1 << 20, true, Binomial},
+	} {
+		if got := table.Choose(AllReduce, c.p, c.bytes, c.anyOrder); got.Algorithm != c.want {
+			t.Errorf("%+v: %v", c, got.Algorithm)
+		}
+	}
+}
+
+// Small blocks of many tasks go along a tree, large ones straight to the root.
+func TestManySmallBlocksGoAlongATree(t *testing.T) {
+	for _, op := range []Op{Scatter, Gather} {
+		for bytes, want := range map[int64]Algorithm{8: Binomial, 1 << 20: Flat} {
+			if got := Default.Choose(op, 65, bytes, false); got.Algorithm != want {
+				t.Errorf("%v of %d bytes among 65 by %v", op, bytes, got.Algorithm)
+			}
+		}
+		if got := Default.Choose(op, 64, 8, false); got.Algorithm != Flat {
+			t.Errorf("%v among 64 by %v", op, got.Algorithm)
+		}
+	}
+}
+
 // TestAcrossHostsEachByteCrossesOnce counts what crosses from host to host, each with as many tasks, a power of two.
 func TestAcrossHostsEachByteCrossesOnce(t *testing.T) {
 	table := AcrossHosts.Table()
