@@ -464,6 +464,9 @@ func (m *mediator) PeersReturned(ranks []int, incarnation uint64, failure string
 	m.tell(func(p *node.Process) { p.PeersReturned(ranks, incarnation, failure) })
 }
 
+// AllKnow implements control.Handler.
+func (m *mediator) AllKnow() { m.tell((*node.Process).Over) }
+
 // Finished implements control.Handler.
 func (m *mediator) Finished(view uint64, why string) {
 	if why != "" {

@@ -71,7 +71,7 @@ func (s *State) endCame(from membership.Member, m Message) {
 		e.returned(from, m.Letter.Base)
 	case Over:
 		if s.over == nil { // otherwise it has ended, with an error
-			e.process.Hear(m.View, m.Number == allKnow)
+			s.hears(m.View, m.Number == allKnow)
 			e.answers = append(e.answers, from)
 		}
 	case Knows:
@@ -142,12 +142,12 @@ func (j *Job) finish(s *State) protocol.Action[Message] {
 	}
 	step := e.job.Step(s.now)
 	if step == ending.TellOver && e.process.Over() == 0 {
-		e.process.Hear(e.job.Latest(), false)
+		s.hears(e.job.Latest(), false)
 		e.job.Knows(self)
 		step = e.job.Step(s.now)
 	}
 	if step == ending.TellKnown && !e.job.IsSure(self) {
-		e.process.Hear(e.job.Latest(), true)
+		s.hears(e.job.Latest(), true)
 		e.job.Sure(self)
 		step = e.job.Step(s.now)
 	}
@@ -182,6 +182,13 @@ func (j *Job) saysReturned(s *State) protocol.Action[Message] {
 	}
 	s.inside.returned(s.members.Self(), s.view)
 	return j.finish(s)
+}
+
+// hears records what the process has learned about the end.
+func (s *State) hears(view uint64, known bool) {
+	if s.inside.process.Hear(view, known); known {
+		s.rules.Over()
+	}
 }
 
 // untold returns the next of the other processes concerned by the end that is not in a list.

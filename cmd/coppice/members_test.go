@@ -80,6 +80,7 @@ func (l *listener) Died(control.Death)                  {}
 func (l *listener) Alive(int)                           {}
 func (l *listener) HeardOf(int, bool, time.Duration)    {}
 func (l *listener) PeersReturned([]int, uint64, string) {}
+func (l *listener) AllKnow()                            {}
 func (l *listener) Finished(uint64, string)             {}
 func (l *listener) Stop(string)                         {}
 func (l *listener) Lost(error)                          {}

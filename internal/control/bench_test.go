@@ -87,6 +87,7 @@ func (c *counter) Died(control.Death)                  {}
 func (c *counter) Alive(int)                           {}
 func (c *counter) HeardOf(int, bool, time.Duration)    {}
 func (c *counter) PeersReturned([]int, uint64, string) {}
+func (c *counter) AllKnow()                            {}
 func (c *counter) Finished(uint64, string)             {}
 func (c *counter) Stop(string)                         {}
 func (c *counter) Lost(error)                          {}

@@ -33,6 +33,7 @@ type Handler interface {
 	Alive(rank int)                                                // a suspected process is alive, as far as the coordinator knows
 	HeardOf(rank int, hears bool, silent time.Duration)            // the answer to Hears
 	PeersReturned(ranks []int, incarnation uint64, failure string) // their tasks have returned; failure "": without an error
+	AllKnow()                                                      // every task has returned, and all processes know it
 	Finished(view uint64, why string)                              // every task has returned, in that view or before; why: tasks are not done, and no process can do them
 	Stop(reason string)                                            // the coordinator asks for a graceful end
 	Lost(err error)                                                // the coordinator is gone: the job ends. Not called after Finished

@@ -67,6 +67,7 @@ type recorder struct {
 	peers map[int]control.Peer
 	times map[string]time.Time
 	ended atomic.Uint64 // the view of the end
+	known atomic.Bool   // all know of it
 }
 
 func newRecorder() *recorder {
@@ -111,6 +112,8 @@ func (r *recorder) PeersReturned(ranks []int, incarnation uint64, failure string
 		r.note("%s", strings.TrimSpace(fmt.Sprintf("returned %v %s", who, failure)))
 	}
 }
+
+func (r *recorder) AllKnow() { r.known.Store(true) }
 
 func (r *recorder) Finished(view uint64, why string) {
 	r.ended.Store(view)

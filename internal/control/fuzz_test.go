@@ -25,6 +25,7 @@ func (silent) Died(Death)                          {}
 func (silent) HeardOf(int, bool, time.Duration)    {}
 func (silent) Alive(int)                           {}
 func (silent) PeersReturned([]int, uint64, string) {}
+func (silent) AllKnow()                            {}
 func (silent) Finished(uint64, string)             {}
 func (silent) Stop(string)                         {}
 func (silent) Lost(error)                          {}

@@ -70,6 +70,7 @@ func (c *Client) hear(m message) error {
 	case tellOver:
 		if m.Known {
 			c.noteEnd()
+			c.handler.AllKnow()
 		}
 		c.hearOver(m.View, m.Known)
 	case tellFinished:

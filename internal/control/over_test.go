@@ -64,7 +64,10 @@ func TestNobodyLeavesBeforeAllKnow(t *testing.T) {
 	}
 	close(last.on)
 	for i, r := range append(heard, last.recorder) {
-		if r.expect(t, "finished"); clients[i].Sure() != 1 {
+		if r.expect(t, "finished"); !r.known.Load() {
+			t.Errorf("process %d was not told that all know", i)
+		}
+		if clients[i].Sure() != 1 {
 			t.Errorf("process %d may leave, and does not know that all know: sure of view %d", i, clients[i].Sure())
 		}
 	}

@@ -132,6 +132,7 @@ func (s *speaker) Alive(int)                           {}
 func (s *speaker) HeardOf(int, bool, time.Duration)    {}
 func (s *speaker) PeersReturned([]int, uint64, string) {}
 func (s *speaker) Stop(reason string)                  { fmt.Println("stop", reason) }
+func (s *speaker) AllKnow()                            {}
 func (s *speaker) Finished(uint64, string) {
 	fmt.Println("finished")
 	s.once.Do(func() { close(s.over) })

@@ -169,6 +169,7 @@ func (e *events) Peers(peers []control.Peer) {
 func (e *events) Died(d control.Death)                { e.deaths <- d }
 func (e *events) Alive(int)                           {}
 func (e *events) PeersReturned([]int, uint64, string) {}
+func (e *events) AllKnow()                            {}
 func (e *events) Finished(uint64, string)             { close(e.finished) }
 func (e *events) Stop(reason string)                  { e.stop <- reason }
 func (e *events) Lost(err error)                      { e.lost <- err }

@@ -50,7 +50,7 @@ func (m *Machine) Sign(add func(uint64)) {
 	for _, c := range m.coming {
 		sum += protocol.Mix(c.Key.print(), protocol.Mix(uint64(c.from.ID), uint64(c.from.Incarnation)))
 	}
-	add(sum)
+	add(sum<<1 | bit(m.over))
 	for _, list := range [][]uint64{m.words, m.spares, {m.committed, m.wish, m.sparing, m.departed}} {
 		for _, x := range list {
 			add(x)

@@ -337,6 +337,8 @@ func (m *Machine) Recall(k Key) Recollection {
 		return Unknown
 	case m.Drawn(k):
 		return Missing
+	case m.over:
+		return Unknown
 	}
 	return Fresh
 }

@@ -81,6 +81,7 @@ type Machine struct {
 	tasks   []task           // tasks that the process owns, by number
 	lost    []loss           // tasks that no process can run any more
 	logless bool             // the process has given up its log
+	over    bool             // all processes know that the job is over
 
 	records []Op     // aborted operations, in order
 	words   []uint64 // by rank: the view of its latest word
@@ -380,6 +381,10 @@ func (m *Machine) noteLost(why string, tasks ...protocol.Rank) {
 func (m *Machine) IsLost(number protocol.Rank) bool {
 	return slices.ContainsFunc(m.lost, func(l loss) bool { return l.task == number })
 }
+
+// Over says that all processes know that the job is over, so any of them may have left, with its copies. No task is run again
+// any more: every task has returned, and it would draw values of Once anew from which that followed.
+func (m *Machine) Over() { m.over = true }
 
 // Logless says that the process has given up its log: a task to which it has sent something
 // cannot be run again.

@@ -27,6 +27,7 @@ import (
 //     not opened: the new owner died. Other processes may have opened that view before, and sent
 //     the task what it was sent before; the attempt that waited there has dropped it. So its
 //     process asks for it once more.
+//  6. Once all processes know that the job is over, no task is run again (Over).
 //
 // Until a process has opened the view it does not know that the epoch is committed, so the
 // attempt that it gives up then has never continued from the epoch.
@@ -83,7 +84,7 @@ func (m *Machine) reassign(before *membership.View) {
 		m.do(Effect{Act: Resend, Task: number})
 	}
 	for _, number := range all {
-		if m.view.Owners[number] == m.self.ID && !m.IsLost(number) {
+		if m.view.Owners[number] == m.self.ID && !m.IsLost(number) && !m.over {
 			m.do(Effect{Act: Adopt, Task: number, Epoch: m.view.Since[number]})
 		}
 	}
