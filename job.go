@@ -199,7 +199,7 @@ func overrule(cfg *node.Config, resume *bool, given json.RawMessage) error {
 	if s.Silence != 0 {
 		cfg.Silence = s.Silence
 	}
-	cfg.Moves, cfg.Network = s.Joins, s.Network
+	cfg.Moves, cfg.Network, cfg.Hosts = s.Joins, s.Network, s.Hosts
 	*resume = *resume || s.Resume
 	for _, k := range s.Kill {
 		if k.Task >= cfg.Tasks {

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,6 +88,9 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	}
 	if cfg.Network == collective.OverSockets && welcome.LocalSize < welcome.Size { // each process is told the same
 		cfg.Network = collective.AcrossHosts
+		if each := welcome.LocalSize; each > 0 && welcome.Size%each == 0 { // most likely
+			cfg.Hosts = slices.Repeat([]int{each}, welcome.Size/each)
+		}
 	}
 	files := &archive{
 		run:     store.Run{ID: welcome.Place.Job, Resume: resume || asked, Restarted: place.Restarted},

@@ -14,7 +14,7 @@ import (
 // everyWay calls f for every operation and algorithm among p processes.
 func everyWay(p int, f func(spec collective.Spec)) {
 	for op := collective.Broadcast; op <= collective.Scan; op++ {
-		for _, a := range collective.Algorithms(op, p, true) {
+		for _, a := range collective.Algorithms(collective.Spec{Op: op, P: p, AnyOrder: true}) {
 			f(collective.Spec{Op: op, Algorithm: a, P: p, AnyOrder: true})
 		}
 	}

@@ -109,7 +109,7 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 	}
 	var all []*Plan
 	of := collective.Op(op)
-	for _, a := range collective.Algorithms(of, tasks, true) {
+	for _, a := range collective.Algorithms(collective.Spec{Op: of, P: tasks, AnyOrder: true}) {
 		spans := []int{1}
 		if collective.Spans(of, a) {
 			spans = append(spans, 3)
@@ -228,7 +228,7 @@ func (p *Plan) part(part collective.Part, tasks, number int) (*Plan, error) {
 	case collective.PartUp:
 		op = Reduce
 	}
-	algorithms := collective.Algorithms(collective.Op(op), tasks, true)
+	algorithms := collective.Algorithms(collective.Spec{Op: collective.Op(op), P: tasks, AnyOrder: true})
 	return scheduled(collective.Spec{Op: collective.Op(op), Algorithm: algorithms[number%len(algorithms)], P: tasks, Root: p.Root, Spans: 1})
 }
 

@@ -52,7 +52,7 @@ func (c *benchCell) sent() float64 {
 	if err != nil || op != collective.AllGather && op != collective.AllToAll {
 		return each
 	}
-	if collective.Default.Choose(op, c.Processes, int64(c.Bytes), false).Algorithm == collective.Hub {
+	if collective.Default.Choose(collective.Spec{Op: op, P: c.Processes}, int64(c.Bytes)).Algorithm == collective.Hub {
 		return each * float64(c.Processes)
 	}
 	return each

@@ -22,7 +22,7 @@ func TestNobodySendsMoreThanItsLogIsExpectedToTake(t *testing.T) {
 		}
 		for _, p := range []int{2, 3, 4, 8, 33, 64} {
 			for _, bytes := range []int{8, 1 << 10, 8 << 10, 1 << 20} {
-				rule := collective.Default.Choose(op, p, int64(bytes), false)
+				rule := collective.Default.Choose(collective.Spec{Op: op, P: p}, int64(bytes))
 				spec := collective.Spec{Op: op, Algorithm: rule.Algorithm, P: p, Spans: 1}
 				got, err := logp.Collective(spec, int64(bytes), 1, logp.Network{P: p, L: 2, O: 1})
 				if err != nil {

@@ -160,7 +160,7 @@ func (s *simCmd) specs(op collective.Op, r *collectiveReport) (specs []collectiv
 		spec.Algorithm, spec.Failures, err = s.algorithm()
 		return []collective.Spec{spec}, err
 	}
-	for _, a := range collective.Algorithms(op, s.P, true) {
+	for _, a := range collective.Algorithms(collective.Spec{Op: op, P: s.P, AnyOrder: true}) {
 		if cost, _ := model.Collective(s.Collective, a.String(), s.P, 0); cost.Messages > messagesMany {
 			r.LeftOut = append(r.LeftOut, a.String())
 			continue

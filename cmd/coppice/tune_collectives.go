@@ -140,7 +140,7 @@ func unique[T comparable](list []T) (once []T) {
 // tunable are the operations that have several algorithms.
 func tunable() (names []string) {
 	for _, name := range benchloop.Collectives {
-		if op, err := collective.ParseOp(name); err == nil && len(collective.Algorithms(op, 2, false)) > 1 {
+		if op, err := collective.ParseOp(name); err == nil && len(collective.Algorithms(collective.Spec{Op: op, P: 2})) > 1 {
 			names = append(names, name)
 		}
 	}
@@ -192,7 +192,7 @@ func newTuneCell(table collective.Table, op collective.Op, p int, bytes int64) t
 			c.candidates = append(c.candidates, candidate{choice: one})
 		}
 	}
-	for _, a := range collective.Algorithms(op, p, false) {
+	for _, a := range collective.Algorithms(collective.Spec{Op: op, P: p}) {
 		add(choice{a, 0})
 		for _, span := range tuneSpans {
 			if collective.Spans(op, a) && bytes >= 2*span {
@@ -363,7 +363,7 @@ func newTuneCollectivesReport(t *collectiveTuner) *tuneCollectivesReport {
 		m.Best, m.Default = newTuneTime(c.best(nil)), newTuneTime(c.find(c.usual()))
 		m.Ratio = m.Default.US / m.Best.US
 		m.Chosen = m.Default
-		if one := c.find(choiceOf(table.Choose(c.op, c.p, c.bytes, false))); one != nil {
+		if one := c.find(choiceOf(table.Choose(collective.Spec{Op: c.op, P: c.p}, c.bytes))); one != nil {
 			m.Chosen = newTuneTime(one)
 		}
 		for k := range c.candidates {

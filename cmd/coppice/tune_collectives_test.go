@@ -57,7 +57,7 @@ func fakeTuner(t *testing.T, rounds int, us func(r collective.Rule, l benchCell)
 		call := ""
 		for i := range loops {
 			l := &loops[i]
-			rule := table.Choose(collective.AllReduce, l.Processes, int64(l.Bytes), false)
+			rule := table.Choose(collective.Spec{Op: collective.AllReduce, P: l.Processes}, int64(l.Bytes))
 			l.Median = us(rule, *l)
 			call += fmt.Sprint(rule.Algorithm, " ", sizeText(l.Bytes), " ")
 			done(i + 1)
@@ -118,7 +118,7 @@ func TestTunedRulesAreWrittenReadAndChosen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for bytes, want := range map[int64]collective.Algorithm{8: collective.Doubling, 64 << 10: collective.Binomial} {
-		if got := table.Choose(collective.AllReduce, 4, bytes, false).Algorithm; got != want {
+		if got := table.Choose(collective.Spec{Op: collective.AllReduce, P: 4}, bytes).Algorithm; got != want {
 			t.Errorf("%d bytes: %v, want %v", bytes, got, want)
 		}
 	}

@@ -28,7 +28,7 @@ func (c choice) String() string {
 // general tells whether an algorithm serves any number of processes: 3 is the
 // first that is no power of two.
 func (c choice) general(op collective.Op) bool {
-	return slices.Contains(collective.Algorithms(op, 3, false), c.Algorithm)
+	return slices.Contains(collective.Algorithms(collective.Spec{Op: op, P: 3}), c.Algorithm)
 }
 
 // candidate is a choice and the microseconds it took.
@@ -58,7 +58,7 @@ type tuneCell struct {
 
 // usual is what the default table chooses.
 func (c *tuneCell) usual() choice {
-	return choiceOf(c.table.Choose(c.op, c.p, c.bytes, false))
+	return choiceOf(c.table.Choose(collective.Spec{Op: c.op, P: c.p}, c.bytes))
 }
 
 // find returns a candidate, or nil.
@@ -138,7 +138,7 @@ func stretchesOf(table collective.Table, op collective.Op, p int) (all []stretch
 	}
 	slices.Sort(from)
 	for _, bytes := range slices.Compact(from) {
-		all = append(all, stretch{bytes, choiceOf(table.Choose(op, p, bytes, false))})
+		all = append(all, stretch{bytes, choiceOf(table.Choose(collective.Spec{Op: op, P: p}, bytes))})
 	}
 	return merge(all)
 }

@@ -191,7 +191,7 @@ func TestRulesChooseWhatIsNotBeaten(t *testing.T) {
 		}
 		for i := range cells {
 			c := &cells[i]
-			chosen := c.find(choiceOf(table.Choose(op, c.p, c.bytes, false)))
+			chosen := c.find(choiceOf(table.Choose(collective.Spec{Op: op, P: c.p}, c.bytes)))
 			best, usual := c.best(nil).us(), c.find(c.usual()).us()
 			switch {
 			case chosen == nil:
@@ -213,14 +213,14 @@ func TestPrunedRulesChooseTheSame(t *testing.T) {
 		for range rapid.IntRange(0, 6).Draw(t, "rules") {
 			rules = append(rules, collective.Rule{
 				Op: op, P: rapid.IntRange(0, 9).Draw(t, "P"), Bytes: rapid.SampledFrom([]int64{0, 8, 16 << 10, 1 << 20}).Draw(t, "bytes"),
-				Algorithm: rapid.SampledFrom(collective.Algorithms(op, 2, false)).Draw(t, "algorithm"),
+				Algorithm: rapid.SampledFrom(collective.Algorithms(collective.Spec{Op: op, P: 2})).Draw(t, "algorithm"),
 			})
 		}
 		pruned := prune(collective.Default, rules)
 		whole, part := slices.Concat(collective.Default, rules), slices.Concat(collective.Default, pruned)
 		for p := 1; p < 40; p++ {
 			for _, bytes := range []int64{0, 1, 8, 9, 4 << 10, 8 << 10, 16 << 10, 1 << 20, math.MaxInt64} {
-				if a, b := whole.Choose(op, p, bytes, false), part.Choose(op, p, bytes, false); choiceOf(a) != choiceOf(b) {
+				if a, b := whole.Choose(collective.Spec{Op: op, P: p}, bytes), part.Choose(collective.Spec{Op: op, P: p}, bytes); choiceOf(a) != choiceOf(b) {
 					t.Fatalf("%v among %d, %d bytes: %v, pruned %v\n%s", op, p, bytes, a.Algorithm, b.Algorithm, rulesText(rules))
 				}
 			}

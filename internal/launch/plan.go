@@ -87,6 +87,11 @@ func New(c Config) (*Plan, error) {
 	}
 	p.share()
 	p.Network = p.network()
+	if len(p.shares) > 1 {
+		for _, h := range p.shares {
+			p.Settings.Hosts = append(p.Settings.Hosts, len(h.Ranks))
+		}
+	}
 	return p, nil
 }
 

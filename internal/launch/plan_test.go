@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +42,26 @@ func TestNetworkOfAJob(t *testing.T) {
 		p := &Plan{Config: Config{Env: c.env}, shares: make([]spool.Host, c.hosts)}
 		if got := p.network(); got != c.want {
 			t.Errorf("%d hosts, %q: %q, want %q", c.hosts, c.env, got, c.want)
+		}
+	}
+}
+
+// TestHostsOfAJob: processes are told how many begin on each host.
+func TestHostsOfAJob(t *testing.T) {
+	for _, c := range []struct {
+		hosts []Host
+		want  []int
+	}{
+		{nil, nil},
+		{[]Host{{Name: "a", Slots: 8}, {Name: "b", Slots: 8}}, nil},
+		{[]Host{{Name: "a", Slots: 3}, {Name: "b", Slots: 1}, {Name: "c", Slots: 9}}, []int{3, 1, 2}},
+	} {
+		p, err := New(Config{N: 6, Hosts: c.hosts, Program: "true", StdinRank: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Settings.Hosts; !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.hosts, got, c.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"math"
 
+	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -42,7 +43,7 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 	if c.Dear {
 		c.Bytes = math.MaxInt64
 	}
-	r := rules.Choose(op, m.Size(), c.Bytes, c.AnyOrder)
+	r := rules.Choose(collective.Spec{Op: op, P: m.Size(), AnyOrder: c.AnyOrder, Hosts: m.hosts}, c.Bytes)
 	if op == collective.Broadcast && r.Algorithm == collective.Binomial && (r.Span == 0 || !c.Pieces) && m.p.cfg.Network != collective.AcrossHosts {
 		return p // along a tree of package broadcast, in which a parent and its children may be on different hosts
 	}
@@ -59,7 +60,7 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 
 // Small is collective.Table.Small for this group.
 func (m *Member) Small(op collective.Op) (differ bool, limit int64) {
-	return m.p.cfg.Rules.Small(op, m.Size())
+	return m.p.cfg.Rules.Small(collective.Spec{Op: op, P: m.Size(), Hosts: m.hosts})
 }
 
 // opOf is the operation that a schedule is for.
@@ -70,4 +71,34 @@ func opOf(op collective.Op) uint8 {
 		}
 	}
 	return 0
+}
+
+// findHosts finds the first rank of each of the hosts on which the group's tasks began; those of one host follow each other. It is the same
+// at all tasks, whatever has become of processes since.
+func (m *Member) findHosts() (first []protocol.Rank) {
+	if len(m.p.cfg.Hosts) < 2 {
+		return nil
+	}
+	last := -1
+	for r := range m.Size() {
+		if h := m.p.cfg.hostOf(m.taskOf(r)); h != last {
+			last = h
+			first = append(first, protocol.Rank(r))
+		}
+	}
+	return first
+}
+
+// hostOf returns the number of the host on which a task began.
+func (c *Config) hostOf(task int) (host int) {
+	size := 0
+	for _, n := range c.Hosts {
+		size += n
+	}
+	process := task * size / c.Tasks
+	for process >= c.Hosts[host] {
+		process -= c.Hosts[host]
+		host++
+	}
+	return host
 }

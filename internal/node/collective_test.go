@@ -49,7 +49,7 @@ func TestBroadcastModes(t *testing.T) {
 			ctx := patience(t)
 			j := start(t, kind, n, nil)
 			for name, plan := range all {
-				if _, err := machines(plan, n, false); err != nil && n > 2 {
+				if _, err := machines(plan, n, nil, false); err != nil && n > 2 {
 					t.Fatal(err)
 				} else if err != nil { // a distance of 2 is too far
 					continue

@@ -92,7 +92,7 @@ func TestWhatTheDeadBeganTakesNoRoom(t *testing.T) {
 	r := receives(t)
 	plan := r.m.Choose(collective.AllReduce, Choice{Bytes: receivedSize, Pieces: true})
 	call := &Call{Plan: plan, Value: make([]byte, receivedSize), Kind: collective.Kind{Elem: 8, Fold: func(dst, _, _ []byte) ([]byte, error) { return dst, nil }}}
-	make, err := schedules(plan, 3)
+	make, err := schedules(plan, 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

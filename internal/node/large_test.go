@@ -23,7 +23,7 @@ func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
 					c.Buffer = 1 << 32
 					c.Adopt = func(int, int, int) {}
 				})
-				rule := collective.Default.Choose(op, p, int64(size), false)
+				rule := collective.Default.Choose(collective.Spec{Op: op, P: p}, int64(size))
 				x := trial{op: op, by: rule.Algorithm, size: size, spans: 1, seed: 5}
 				if rule.Span > 0 {
 					x.spans = size / int(rule.Span)

@@ -231,13 +231,31 @@ func (x trial) run(ctx context.Context, m *Member, want [][]byte) error {
 	return nil
 }
 
+// hostsOf says on how many hosts p tasks are, and how many are on each.
+func hostsOf(p int) []int {
+	if p%2 == 0 {
+		return []int{p / 2, p / 2}
+	}
+	return []int{1, p / 2, p - p/2 - 1}[:min(p, 3)]
+}
+
+// beginnings returns the first task of each host.
+func beginnings(hosts []int) (first []protocol.Rank) {
+	at := 0
+	for _, n := range hosts {
+		first = append(first, protocol.Rank(at))
+		at += n
+	}
+	return first
+}
+
 // trials lists all trials of an operation among p tasks, without size and root.
 func trials(op collective.Op, p int) (all []trial) {
 	for _, anyOrder := range []bool{false, true} {
 		if anyOrder && op < collective.Reduce {
 			continue
 		}
-		for _, a := range collective.Algorithms(op, p, anyOrder) {
+		for _, a := range collective.Algorithms(collective.Spec{Op: op, P: p, AnyOrder: anyOrder, Hosts: beginnings(hostsOf(p))}) {
 			for _, spans := range []int{1, 3} {
 				if spans == 1 || collective.Spans(op, a) {
 					all = append(all, trial{op: op, by: a, anyOrder: anyOrder, spans: spans})
@@ -348,7 +366,7 @@ func TestCollectivesEqualTheSerialReference(t *testing.T) {
 // matrix runs operations one after the other in one job.
 func matrix(t *testing.T, kind string, n int, owner []int32, p int, all []trial) {
 	t.Helper()
-	j := start(t, kind, n, func(c *Config) { c.Tasks, c.Owner = p, owner })
+	j := start(t, kind, n, func(c *Config) { c.Tasks, c.Owner, c.Hosts = p, owner, hostsOf(p) })
 	defer func() {
 		j.close()
 		j.ps, j.local = nil, nil // the test keeps the job to its end
@@ -426,6 +444,37 @@ func TestOwners(t *testing.T) {
 		}
 		if len(p.Tasks()) != len(slices.DeleteFunc(slices.Clone(c.owner), func(r int32) bool { return r != 1 })) {
 			t.Errorf("%+v: owns %v", c, p.Tasks())
+		}
+	}
+}
+
+// A group knows on which hosts its tasks began.
+func TestHostsOfGroups(t *testing.T) {
+	for _, c := range []struct {
+		hosts []int
+		tasks int
+		group []int32
+		want  []protocol.Rank
+	}{
+		{nil, 4, nil, nil},
+		{[]int{4}, 4, nil, nil},
+		{[]int{2, 2}, 4, nil, []protocol.Rank{0, 2}},
+		{[]int{1, 3}, 8, nil, []protocol.Rank{0, 2}},
+		{[]int{2, 2, 2, 2}, 12, nil, []protocol.Rank{0, 3, 6, 9}},
+		{[]int{2, 2}, 4, []int32{1, 2, 3}, []protocol.Rank{0, 1}},
+		{[]int{2, 2}, 4, []int32{3, 0, 2}, []protocol.Rank{0, 1, 2}},
+		{[]int{2, 2}, 4, []int32{3, 2}, []protocol.Rank{0}},
+	} {
+		p, err := newProcess(Config{Size: 4, Tasks: c.tasks, Hosts: c.hosts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := p.World(0)
+		if c.group != nil {
+			m = p.enterGroup(scope{group: 7}, int(c.group[0]), c.group)
+		}
+		if !slices.Equal(m.hosts, c.want) {
+			t.Errorf("%+v: hosts begin with %v", c, m.hosts)
 		}
 	}
 }

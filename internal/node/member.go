@@ -37,7 +37,8 @@ type Member struct {
 	rank  int     // of the task in the group
 	tasks []int32 // by rank; nil: those of the world
 	ranks map[int32]int
-	held  []*incoming // came before the task joined, or the view of an attempt
+	hosts []protocol.Rank // see findHosts
+	held  []*incoming     // came before the task joined, or the view of an attempt
 
 	seq        uint64 // the last operation entered
 	forks      uint64
@@ -157,6 +158,7 @@ func (m *Member) join(tasks []int32) {
 		}
 		m.rank = m.ranks[int32(m.task)]
 	}
+	m.hosts = m.findHosts()
 	m.trace()
 	m.ahead.Fit(m.Size())
 	m.revoking.Join()

@@ -124,7 +124,7 @@ func (m *Member) factory(plan Plan) (factory, error) {
 	f := m.factories[plan]
 	if f == nil {
 		var err error
-		if f, err = machines(plan, m.Size(), m.p.hub() != nil || m.p.cfg.Network == collective.InMemory); err != nil {
+		if f, err = machines(plan, m.Size(), m.hosts, m.p.hub() != nil || m.p.cfg.Network == collective.InMemory); err != nil {
 			return nil, err
 		}
 		m.factories[plan] = f

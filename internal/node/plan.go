@@ -95,11 +95,11 @@ const latency, overhead = 20_000, 10_000
 // A factory makes the machines of one plan in one group.
 type factory func(self protocol.Rank) machine
 
-// machines returns the factory of a plan among p tasks, or says why there is
+// machines returns the factory of a plan among p tasks, on hosts that begin with some of them, or says why there is
 // none. In memory a message costs less than to go along a tree.
-func machines(plan Plan, p int, memory bool) (factory, error) {
+func machines(plan Plan, p int, hosts []protocol.Rank, memory bool) (factory, error) {
 	if plan.is(scheduled) {
-		return schedules(plan, p)
+		return schedules(plan, p, hosts)
 	}
 	switch plan.op {
 	case opBarrier:

@@ -24,14 +24,14 @@ type stepper struct {
 }
 
 // schedules returns the factory of an operation by schedule.
-func schedules(plan Plan, p int) (factory, error) {
+func schedules(plan Plan, p int, hosts []protocol.Rank) (factory, error) {
 	if int(plan.op) >= len(ops) || ops[plan.op].schedule == 0 {
 		return nil, errNoSuch(plan.op)
 	}
 	c, err := collective.New(collective.Spec{
 		Op: ops[plan.op].schedule, Algorithm: collective.Algorithm(plan.tree), P: p,
 		Root: protocol.Rank(min(plan.root, 1<<31-1)), Spans: int(plan.treeArg), AnyOrder: plan.is(anyOrder),
-		Failures: int(plan.fixArg),
+		Failures: int(plan.fixArg), Hosts: hosts,
 	})
 	if err != nil {
 		return nil, err

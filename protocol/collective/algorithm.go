@@ -9,7 +9,7 @@ import (
 // Algorithm is a way to carry out an operation.
 type Algorithm uint8
 
-// The algorithms; tree.go, exchange.go and corrected.go say what they do and cost. Those from Corrected on survive
+// The algorithms; tree.go, exchange.go, hosts.go and corrected.go say what they do and cost. Those from Corrected on survive
 // crashes: a caller has to ask for them, and Algorithms does not list them.
 const (
 	Binomial Algorithm = iota
@@ -23,10 +23,11 @@ const (
 	ScatterAllGather
 	Corrected
 	CorrectedFlat
+	TwoLevel
 	algorithms
 )
 
-var algorithmNames = [algorithms]string{"binomial", "flat", "hub", "doubling", "rabenseifner", "ring", "bruck", "direct", "scatter-all-gather", "corrected", "corrected-flat"}
+var algorithmNames = [algorithms]string{"binomial", "flat", "hub", "doubling", "rabenseifner", "ring", "bruck", "direct", "scatter-all-gather", "corrected", "corrected-flat", "two-level"}
 
 func (a Algorithm) String() string {
 	if a < algorithms {
@@ -55,6 +56,8 @@ type way struct {
 	powers    bool // for powers of two
 	anyOrder  bool // combines in any order
 	cuts      bool // always cuts values
+
+	twoLevel func(hosts []Rank) maker // in place of make, for tasks on several hosts
 }
 
 // ways lists them by operation, those that are always possible first.
@@ -63,14 +66,17 @@ var ways = [...][]way{
 		{algorithm: Binomial, make: broadcastTree(binomial), spans: true},
 		{algorithm: Flat, make: broadcastTree(star), spans: true},
 		{algorithm: ScatterAllGather, make: scatterAllGather, cuts: true},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return broadcastTree(hostTree(h, binomial)) }, spans: true},
 	},
 	Scatter: {
 		{algorithm: Binomial, make: scatterTree(binomial)},
 		{algorithm: Flat, make: scatterTree(star)},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return scatterTree(hostTree(h, star)) }},
 	},
 	Gather: {
 		{algorithm: Binomial, make: gatherTree(binomial)},
 		{algorithm: Flat, make: gatherTree(star)},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return gatherTree(hostTree(h, star)) }},
 	},
 	AllGather: {
 		{algorithm: Ring, make: ringAllGather},
@@ -78,16 +84,19 @@ var ways = [...][]way{
 		{algorithm: Doubling, make: doublingAllGather},
 		{algorithm: Bruck, make: bruckAllGather},
 		{algorithm: Direct, make: direct(true)},
+		{algorithm: TwoLevel, twoLevel: twoLevelAllGather},
 	},
 	AllToAll: {
 		{algorithm: Direct, make: direct(false)},
 		{algorithm: Hub, make: hubAllToAll},
 		{algorithm: Bruck, make: bruckAllToAll},
+		{algorithm: TwoLevel, twoLevel: twoLevelAllToAll},
 	},
 	Reduce: {
 		{algorithm: Binomial, make: reduceTree(binomial, false), spans: true},
 		{algorithm: Flat, make: reduceTree(star, false), spans: true},
 		{algorithm: Rabenseifner, make: rabenseifner(false), powers: true, cuts: true},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return sumTree(hostTree(h, binomial), false) }, spans: true, anyOrder: true},
 	},
 	AllReduce: {
 		{algorithm: Binomial, make: reduceTree(binomial, true), spans: true},
@@ -95,6 +104,7 @@ var ways = [...][]way{
 		{algorithm: Doubling, make: doubling(false)},
 		{algorithm: Rabenseifner, make: rabenseifner(true), powers: true, cuts: true},
 		{algorithm: Ring, make: ringAllReduce, anyOrder: true, cuts: true},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return sumTree(hostTree(h, binomial), true) }, spans: true, anyOrder: true},
 	},
 	Scan: {
 		{algorithm: Doubling, make: doubling(true)},
@@ -110,6 +120,8 @@ type Spec struct {
 	Spans     int  // pieces in which a vector goes; 0: one
 	AnyOrder  bool // values may be combined in any order
 	Failures  int  // that Corrected and CorrectedFlat survive
+	// Hosts has the first task of each host, in order: those up to the next one share its memory. Empty: where tasks are is not known.
+	Hosts []Rank
 }
 
 // SpansMax bounds the pieces of a vector: two lanes each.
@@ -118,13 +130,13 @@ const SpansMax = 1 << 14
 // PMax bounds the tasks of a schedule: every message between two tasks has a lane.
 const PMax = 1 << 15
 
-// Algorithms lists what there is for an operation among p tasks.
-func Algorithms(op Op, p int, anyOrder bool) (all []Algorithm) {
-	if int(op) >= len(ways) {
+// Algorithms lists what there is for an operation, whose algorithm spec leaves open.
+func Algorithms(spec Spec) (all []Algorithm) {
+	if int(spec.Op) >= len(ways) {
 		return nil
 	}
-	for _, w := range ways[op] {
-		if w.fits(p, anyOrder) {
+	for _, w := range ways[spec.Op] {
+		if w.fits(spec) {
 			all = append(all, w.algorithm)
 		}
 	}
@@ -147,8 +159,9 @@ func Spans(op Op, a Algorithm) bool {
 	return w.spans
 }
 
-func (w *way) fits(p int, anyOrder bool) bool {
-	return (!w.powers || p&(p-1) == 0) && (!w.anyOrder || anyOrder)
+func (w *way) fits(spec Spec) bool {
+	several := len(spec.Hosts) > 1 && len(spec.Hosts) < spec.P
+	return (!w.powers || spec.P&(spec.P-1) == 0) && (!w.anyOrder || spec.AnyOrder) && (w.twoLevel == nil || several)
 }
 
 // New returns the schedule of a spec.
@@ -163,8 +176,11 @@ func New(spec Spec) (*Schedule, error) {
 		return newCorrected(spec)
 	}
 	w, ok := find(spec.Op, spec.Algorithm)
-	if !ok || !w.fits(spec.P, spec.AnyOrder) {
-		return nil, fmt.Errorf("%v by %v among %d tasks; allowed: %v", spec.Op, spec.Algorithm, spec.P, Algorithms(spec.Op, spec.P, spec.AnyOrder))
+	if !ok || !w.fits(spec) {
+		return nil, fmt.Errorf("%v by %v among %d tasks; allowed: %v", spec.Op, spec.Algorithm, spec.P, Algorithms(spec))
+	}
+	if err := checkHosts(spec); err != nil {
+		return nil, err
 	}
 	spans := max(spec.Spans, 1)
 	if spans > SpansMax || spans > 1 && !w.spans {
@@ -172,6 +188,9 @@ func New(spec Spec) (*Schedule, error) {
 	}
 	if spec.Root < 0 || int(spec.Root) >= spec.P {
 		return nil, fmt.Errorf("root %d; allowed: 0 to %d", spec.Root, spec.P-1)
+	}
+	if w.twoLevel != nil {
+		w.make = w.twoLevel(spec.Hosts)
 	}
 	return &Schedule{
 		P:       spec.P,

@@ -58,7 +58,7 @@ func TestBackupsSpareOnlyWhatNobodyNeeds(t *testing.T) {
 	programs, trials, spared := 0, 0, 0
 	for _, op := range []Op{Reduce, AllReduce, Scan} {
 		for p := 2; p <= 9; p++ {
-			for _, a := range Algorithms(op, p, true) {
+			for _, a := range Algorithms(Spec{Op: op, P: p, AnyOrder: true}) {
 				c, err := New(Spec{Op: op, Algorithm: a, P: p, AnyOrder: true})
 				if err != nil {
 					t.Fatal(err)

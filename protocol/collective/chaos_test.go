@@ -123,31 +123,50 @@ func (c *carrier) checkAwaits(w *carriedWorld, start Rank) error {
 	return fmt.Errorf("p%d is stuck, and its Awaits lead to p%d, who is not the reason", start, r)
 }
 
-// everyWay calls f for every operation and algorithm among p tasks.
-func everyWay(p int, f func(op Op, a Algorithm, anyOrder bool)) {
+// everyWay calls f for every operation and algorithm among p tasks, those that know of hosts with some of these.
+func everyWay(p int, f func(spec Spec)) {
 	for op := Broadcast; op <= Scan; op++ {
-		for _, a := range Algorithms(op, p, true) {
-			f(op, a, op == AllReduce && a == Ring)
+		for i, hosts := range [][]Rank{nil, {0, Rank(p) / 2}, {0, 1}, {0, 2, Rank(p) - 2}, {0, 3, 4, 6}} {
+			open := Spec{Op: op, P: p, AnyOrder: true, Hosts: hosts}
+			if checkHosts(open) != nil {
+				continue
+			}
+			for _, a := range Algorithms(open) {
+				if w, _ := find(op, a); (w.twoLevel != nil) == (i > 0) {
+					f(Spec{Op: op, Algorithm: a, P: p, AnyOrder: w.anyOrder, Hosts: hosts})
+				}
+			}
 		}
 	}
 }
 
+// named is the name of a schedule's test.
+func named(spec Spec) string {
+	name := fmt.Sprint(spec.Op, " ", spec.Algorithm, " ", spec.P)
+	if spec.Hosts != nil {
+		name += fmt.Sprint(" ", spec.Hosts)
+	}
+	return name
+}
+
 // carriers are a schedule's variants: roots, pieces, sizes, and what the runtime
 // and the users may do differently.
-func carriers(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier) {
+func carriers(t testing.TB, spec Spec) (all []*carrier) {
 	t.Helper()
+	op, p := spec.Op, spec.P
 	roots := p
 	if op != Broadcast && op != Scatter && op != Gather && op != Reduce {
 		roots = 1
 	}
 	spans := []int{1}
-	if Spans(op, a) {
+	if Spans(op, spec.Algorithm) {
 		spans = []int{1, 3}
 	}
 	for root := range Rank(roots) {
 		for _, s := range spans {
+			spec.Root, spec.Spans = root, s
 			for i, n := range []int{8 * (p + 2), 8 * p, 16, 8, 0} {
-				k, err := newCarrier(Spec{Op: op, Algorithm: a, P: p, Root: root, Spans: s, AnyOrder: anyOrder}, n)
+				k, err := newCarrier(spec, n)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -181,9 +200,9 @@ func runsOf(n int) int {
 
 func TestSchedulesDeliverTheSerialResultInRandomSchedules(t *testing.T) {
 	for p := 1; p <= 9; p++ {
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
-			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
-				all := carriers(t, op, a, p, anyOrder)
+		everyWay(p, func(spec Spec) {
+			t.Run(named(spec), func(t *testing.T) {
+				all := carriers(t, spec)
 				cfg := carriedBy(all, 0)
 				drawn(t, cfg, uint64(p), runsOf(2*len(all)))
 				cfg.Reorder = true
@@ -195,9 +214,9 @@ func TestSchedulesDeliverTheSerialResultInRandomSchedules(t *testing.T) {
 
 func TestSchedulesDeliverNothingWrongWithoutTruantsAndTheDead(t *testing.T) {
 	for _, p := range []int{2, 3, 5, 8, 9} {
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
-			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
-				all := carriers(t, op, a, p, anyOrder)
+		everyWay(p, func(spec Spec) {
+			t.Run(named(spec), func(t *testing.T) {
+				all := carriers(t, spec)
 				drawn(t, carriedBy(all, 2), uint64(p), runsOf(2*len(all)))
 				cfg := carriedBy(all, 1)
 				cfg.Crashes, cfg.LossyCrashes = 2, true
@@ -208,10 +227,10 @@ func TestSchedulesDeliverNothingWrongWithoutTruantsAndTheDead(t *testing.T) {
 }
 
 // few are the variants for Exhaustive: the last root, both moments of a fold.
-func few(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier) {
+func few(t testing.TB, spec Spec) (all []*carrier) {
 	t.Helper()
-	spec := Spec{Op: op, Algorithm: a, P: p, Root: Rank(p - 1), AnyOrder: anyOrder}
-	if Spans(op, a) {
+	spec.Root = Rank(spec.P - 1)
+	if Spans(spec.Op, spec.Algorithm) {
 		spec.Spans = 2
 	}
 	for _, late := range []bool{false, true} {
@@ -220,7 +239,7 @@ func few(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier
 			t.Fatal(err)
 		}
 		k.late, k.rooms = late, late
-		if all = append(all, k); op < Reduce {
+		if all = append(all, k); spec.Op < Reduce {
 			break
 		}
 	}
@@ -230,9 +249,9 @@ func few(t testing.TB, op Op, a Algorithm, p int, anyOrder bool) (all []*carrier
 func TestSchedulesDeliverTheSerialResultInAnySchedule(t *testing.T) {
 	most := extent.Of(t, 3, 4)
 	for p := 1; p <= most; p++ {
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
-			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
-				cfg := carriedBy(few(t, op, a, p, anyOrder), min(p, 5-p))
+		everyWay(p, func(spec Spec) {
+			t.Run(named(spec), func(t *testing.T) {
+				cfg := carriedBy(few(t, spec), min(p, 5-p))
 				cfg.Reorder, cfg.ExtraNext = p < 4, p < 4
 				report, err := chaos.Exhaustive(cfg)
 				t.Logf("%d states, %d ends, %.3f s", report.States, report.Terminals, report.Seconds)
@@ -246,12 +265,12 @@ func TestSchedulesDeliverTheSerialResultInAnySchedule(t *testing.T) {
 
 func TestSchedulesDeliverNothingWrongWhenTasksCrashInAnySchedule(t *testing.T) {
 	for p := 2; p <= 4; p++ {
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
-			if p == 4 && a == Direct {
+		everyWay(p, func(spec Spec) {
+			if p == 4 && spec.Algorithm == Direct {
 				return // 34,000 states each
 			}
-			t.Run(fmt.Sprint(op, " ", a, " ", p), func(t *testing.T) {
-				cfg := carriedBy(few(t, op, a, p, anyOrder)[:1], 1)
+			t.Run(named(spec), func(t *testing.T) {
+				cfg := carriedBy(few(t, spec)[:1], 1)
 				cfg.Crashes, cfg.LossyCrashes = 2, true
 				report, err := chaos.Exhaustive(cfg)
 				t.Logf("%d states, %d ends, %.3f s", report.States, report.Terminals, report.Seconds)

@@ -40,12 +40,12 @@ var tables = map[Network]Table{InMemory: slices.Concat(Default, inMemory), Acros
 // Table says which algorithm to use: of an operation's rules the last that fits.
 type Table []Rule
 
-// Choose is the rule for an operation. A size below 0 is one that tasks do not
+// Choose is the rule for an operation, whose algorithm spec leaves open. A size below 0 is one that tasks do not
 // know of each other: it counts as small.
-func (t Table) Choose(op Op, p int, bytes int64, anyOrder bool) (best Rule) {
+func (t Table) Choose(spec Spec, bytes int64) (best Rule) {
 	for _, r := range t {
-		if r.Op == op && p >= r.P && max(bytes, 0) >= r.Bytes {
-			if w, ok := find(op, r.Algorithm); ok && w.fits(p, anyOrder) {
+		if r.Op == spec.Op && spec.P >= r.P && max(bytes, 0) >= r.Bytes {
+			if w, ok := find(spec.Op, r.Algorithm); ok && w.fits(spec) {
 				best = r
 			}
 		}
@@ -63,10 +63,10 @@ func (t Table) Whole() Table {
 
 // Small is for operations on blocks whose sizes tasks do not know of each other: it returns whether the algorithm for
 // small blocks differs from that for large ones, and up to which size it is the right one.
-func (t Table) Small(op Op, p int) (differ bool, limit int64) {
-	first := t.Choose(op, p, 0, false)
+func (t Table) Small(spec Spec) (differ bool, limit int64) {
+	first := t.Choose(spec, 0)
 	for _, r := range t {
-		if r.Op == op && p >= r.P && r.Bytes > 0 && t.Choose(op, p, r.Bytes, false).Algorithm != first.Algorithm {
+		if r.Op == spec.Op && spec.P >= r.P && r.Bytes > 0 && t.Choose(spec, r.Bytes).Algorithm != first.Algorithm {
 			return true, r.Bytes - 1
 		}
 	}
@@ -185,12 +185,24 @@ var inMemory = Table{
 	{Op: AllGather, P: 65, Bytes: 8 << 10, Algorithm: Ring},
 }
 
-// acrossHosts has each byte cross the network once. Along a binomial tree, in the order of ranks, it does if each host has as many tasks, a
-// power of two; otherwise somewhat more often. In an all-reduce each crosses it twice.
+// acrossHosts has each byte cross the network once, in an all-reduce twice. In order, reductions do so along a binomial tree if each host
+// has as many tasks, a power of two; otherwise somewhat more often.
 var acrossHosts = Table{
+	{Op: Broadcast, Algorithm: TwoLevel},
+	{Op: Scatter, Algorithm: TwoLevel},
+	{Op: Scatter, Bytes: 64 << 10, Algorithm: Flat},
+	{Op: Gather, Algorithm: TwoLevel},
+	{Op: Gather, Bytes: 64 << 10, Algorithm: Flat},
+	{Op: AllGather, Algorithm: TwoLevel},
+	{Op: AllGather, Bytes: 64 << 10, Algorithm: Ring},
+	{Op: AllToAll, Algorithm: TwoLevel},
+	{Op: AllToAll, Bytes: 8 << 10, Algorithm: Direct},
 	{Op: Reduce, Algorithm: Binomial},
 	{Op: Reduce, Bytes: 128 << 10, Algorithm: Binomial, Span: 64 << 10},
+	{Op: Reduce, Algorithm: TwoLevel},
+	{Op: Reduce, Bytes: 128 << 10, Algorithm: TwoLevel, Span: 64 << 10},
 	{Op: AllReduce, P: 3, Algorithm: Binomial},
+	{Op: AllReduce, P: 3, Algorithm: TwoLevel},
 	{Op: AllReduce, P: 3, Bytes: 512 << 10, Algorithm: Ring}, // in any order only: no host alone sends all
 	{Op: AllReduce, P: 65, Bytes: 512 << 10, Algorithm: Binomial},
 	{Op: AllReduce, P: 4, Bytes: 512 << 10, Algorithm: Rabenseifner}, // the same in order, among a power of two

@@ -29,11 +29,11 @@ func TestTheLastRuleThatFitsCounts(t *testing.T) {
 		{8, 5000, true, Ring},
 		{8, 5000, false, Rabenseifner}, // in order
 	} {
-		if got := table.Choose(AllReduce, c.p, c.bytes, c.anyOrder); got.Algorithm != c.want {
+		if got := table.Choose(Spec{Op: AllReduce, P: c.p, AnyOrder: c.anyOrder}, c.bytes); got.Algorithm != c.want {
 			t.Errorf("%+v: %v", c, got.Algorithm)
 		}
 	}
-	if got := table.Whole().Choose(AllReduce, 8, 5000, true); got.Algorithm != Hub {
+	if got := table.Whole().Choose(Spec{Op: AllReduce, P: 8, AnyOrder: true}, 5000); got.Algorithm != Hub {
 		t.Errorf("a value that cannot be cut goes by %v", got.Algorithm)
 	}
 }
@@ -44,10 +44,10 @@ func TestSmallIsUpToTheFirstSwitch(t *testing.T) {
 		{Op: AllToAll, P: 5, Algorithm: Hub},
 		{Op: AllToAll, P: 5, Bytes: 4096, Algorithm: Direct},
 	}
-	if differ, _ := table.Small(AllToAll, 4); differ {
+	if differ, _ := table.Small(Spec{Op: AllToAll, P: 4}); differ {
 		t.Error("4 tasks: one algorithm for all sizes, yet they differ")
 	}
-	if differ, limit := table.Small(AllToAll, 8); !differ || limit != 4095 {
+	if differ, limit := table.Small(Spec{Op: AllToAll, P: 8}); !differ || limit != 4095 {
 		t.Errorf("8 tasks: %t, up to %d", differ, limit)
 	}
 }
@@ -59,7 +59,7 @@ func TestDefaultsAreComplete(t *testing.T) {
 		for p := 1; p <= 70; p++ {
 			for _, bytes := range []int64{-1, 0, 8, 1 << 10, 1 << 14, 1 << 16, 1 << 20, 1 << 30} {
 				for _, table := range []Table{Default, Default.Whole()} {
-					r := table.Choose(op, p, bytes, false)
+					r := table.Choose(Spec{Op: op, P: p}, bytes)
 					if _, err := New(Spec{Op: op, Algorithm: r.Algorithm, P: p}); r.Op != op || err != nil {
 						t.Fatalf("%v of %d bytes among %d: %+v, %v", op, bytes, p, r, err)
 					}
@@ -110,7 +110,7 @@ func TestAnyOrderHasAnEffect(t *testing.T) {
 		{8, 1 << 20, true, Rabenseifner},
 		{66, 1 << 20, true, Binomial},
 	} {
-		if got := table.Choose(AllReduce, c.p, c.bytes, c.anyOrder); got.Algorithm != c.want {
+		if got := table.Choose(Spec{Op: AllReduce, P: c.p, AnyOrder: c.anyOrder}, c.bytes); got.Algorithm != c.want {
 			t.Errorf("%+v: %v", c, got.Algorithm)
 		}
 	}
@@ -120,28 +120,51 @@ func TestAnyOrderHasAnEffect(t *testing.T) {
 func TestManySmallBlocksGoAlongATree(t *testing.T) {
 	for _, op := range []Op{Scatter, Gather} {
 		for bytes, want := range map[int64]Algorithm{8: Binomial, 1 << 20: Flat} {
-			if got := Default.Choose(op, 65, bytes, false); got.Algorithm != want {
+			if got := Default.Choose(Spec{Op: op, P: 65}, bytes); got.Algorithm != want {
 				t.Errorf("%v of %d bytes among 65 by %v", op, bytes, got.Algorithm)
 			}
 		}
-		if got := Default.Choose(op, 64, 8, false); got.Algorithm != Flat {
+		if got := Default.Choose(Spec{Op: op, P: 64}, 8); got.Algorithm != Flat {
 			t.Errorf("%v among 64 by %v", op, got.Algorithm)
 		}
 	}
 }
 
-// TestAcrossHostsEachByteCrossesOnce counts what crosses from host to host, each with as many tasks, a power of two.
+// TestAcrossHostsEachByteCrossesOnce counts what crosses from host to host: values, or blocks. In order a reduction needs hosts that have as
+// many tasks, a power of two.
 func TestAcrossHostsEachByteCrossesOnce(t *testing.T) {
 	table := AcrossHosts.Table()
-	for _, each := range []int{1, 2, 4, 8} {
-		for _, hosts := range []int{2, 3, 4, 8} {
-			for _, bytes := range []int64{8, 64 << 10, 1 << 20} {
-				for op, most := range map[Op]int{Broadcast: hosts - 1, Reduce: hosts - 1, AllReduce: 2 * (hosts - 1)} {
-					p := each * hosts
-					r := table.Choose(op, p, bytes, false)
-					for _, root := range []Rank{0, Rank(p) / 2, Rank(p) - 1} {
-						if got := crossing(t, Spec{Op: op, Algorithm: r.Algorithm, P: p, Root: root, Spans: 1}, each); got > float64(most)+1e-9 {
-							t.Errorf("%v of %d bytes by %v from %d among %d tasks on %d hosts: %.2f values cross, want %d", op, bytes, r.Algorithm, root, p, hosts, got, most)
+	for _, sizes := range [][]int{{2, 2}, {4, 4, 4, 4}, {8, 8, 8}, {3, 3, 3, 3}, {1, 5, 2}, {6, 1}} {
+		var hosts []Rank
+		p, aligned := 0, true
+		for _, n := range sizes {
+			aligned = aligned && n == sizes[0] && n&(n-1) == 0
+			hosts = append(hosts, Rank(p))
+			p += n
+		}
+		others := float64(len(sizes) - 1)
+		pairs := 0.0 // of tasks on different hosts
+		for _, n := range sizes {
+			pairs += float64(n * (p - n))
+		}
+		for _, bytes := range []int64{8, 4 << 10, 64 << 10, 1 << 20} {
+			for op, most := range map[Op]float64{Broadcast: others, Reduce: others, AllReduce: 2 * others, AllGather: others * float64(p), AllToAll: pairs} {
+				for _, anyOrder := range []bool{false, true} {
+					if combines := op == Reduce || op == AllReduce; combines && !anyOrder && !aligned {
+						continue
+					}
+					open := Spec{Op: op, P: p, AnyOrder: anyOrder, Hosts: hosts}
+					r := table.Choose(open, bytes)
+					if r.Algorithm == Rabenseifner && !aligned {
+						continue
+					}
+					if r.Algorithm == Ring { // spreads what crosses over all hosts: 1/P more
+						most = max(2*float64(len(sizes))*(1-1/float64(p)), float64(len(sizes)*(p-1)))
+					}
+					for _, open.Root = range []Rank{0, Rank(p) / 2, Rank(p) - 1} {
+						open.Algorithm, open.Spans = r.Algorithm, 1
+						if got := crossing(t, open); got > most+1e-9 {
+							t.Errorf("%v of %d bytes by %v from %d among hosts of %v tasks: %.2f cross, want %.2f", op, bytes, r.Algorithm, open.Root, sizes, got, most)
 						}
 					}
 				}
@@ -151,19 +174,50 @@ func TestAcrossHostsEachByteCrossesOnce(t *testing.T) {
 }
 
 // crossing returns how many values, or parts of them, cross from host to host.
-func crossing(t *testing.T, spec Spec, each int) (values float64) {
+func crossing(t *testing.T, spec Spec) (values float64) {
 	t.Helper()
 	s, err := New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := hostsOf{spec.Hosts, spec.P}
 	for r := range Rank(spec.P) {
 		g := s.Program(r)
 		for _, st := range g.Steps {
-			if st.Kind == SendStep && int(st.Peer)/each != int(r)/each {
-				values += float64(len(st.Slots)) / float64(g.Segments)
+			if st.Kind == SendStep && h.of(st.Peer) != h.of(r) {
+				values += float64(len(st.Slots)) / float64(max(g.Segments, 1))
 			}
 		}
 	}
 	return values
+}
+
+// TestTwoLevelsBundle: in an all-to-all of small blocks one message goes from each host to each other one.
+func TestTwoLevelsBundle(t *testing.T) {
+	spec := Spec{Op: AllToAll, P: 12, Hosts: []Rank{0, 3, 6, 9}}
+	spec.Algorithm = AcrossHosts.Table().Choose(spec, 8).Algorithm
+	s, err := New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := 0
+	for r := range Rank(12) {
+		for _, st := range s.Program(r).Steps {
+			if st.Kind == SendStep && st.Peer/3 != r/3 {
+				messages++
+			}
+		}
+	}
+	if messages != 4*3 {
+		t.Errorf("%d messages between 4 hosts, want 12", messages)
+	}
+}
+
+// TestHostsAreChecked: what cannot be is refused, and without several hosts there are no two levels.
+func TestHostsAreChecked(t *testing.T) {
+	for _, hosts := range [][]Rank{{1, 2}, {0, 2, 2}, {0, 4}, {0, 3, 1}, {}, {0}, {0, 1, 2, 3}} {
+		if _, err := New(Spec{Op: Broadcast, Algorithm: TwoLevel, P: 4, Hosts: hosts}); err == nil {
+			t.Errorf("hosts that begin with tasks %v of 4", hosts)
+		}
+	}
 }

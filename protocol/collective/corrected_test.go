@@ -155,7 +155,7 @@ func TestCorrectedReductionsRefuse(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	if all := fmt.Sprint(Algorithms(Reduce, 8, true), Algorithms(AllReduce, 8, true)); strings.Contains(all, "corrected") {
+	if all := fmt.Sprint(Algorithms(Spec{Op: Reduce, P: 8, AnyOrder: true}), Algorithms(Spec{Op: AllReduce, P: 8, AnyOrder: true})); strings.Contains(all, "corrected") {
 		t.Errorf("%s: who does not ask for it gets a corrected one", all)
 	}
 }

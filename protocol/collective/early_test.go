@@ -88,8 +88,8 @@ func alone(c *carrier, self Rank, came []posted, sent [][]posted, fits func(s *S
 // attempts carries out the part of every task alone, in several orders of what came.
 func attempts(t *testing.T, most int, fits func(s *StepState, i int) bool) (failed error) {
 	for p := 1; p <= most; p++ {
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
-			for i, c := range carriers(t, op, a, p, anyOrder) {
+		everyWay(p, func(spec Spec) {
+			for i, c := range carriers(t, spec) {
 				c.keeps = i%2 == 0
 				sent := exchanged(c)
 				for self := range Rank(p) {
@@ -100,7 +100,7 @@ func attempts(t *testing.T, most int, fits func(s *StepState, i int) bool) (fail
 							came = append(came[:0], sent[self]...)
 						}
 						if err := alone(c, self, append([]posted(nil), came...), sent, fits); err != nil && failed == nil {
-							failed = fmt.Errorf("%v by %s, P = %d, root %d, %d bytes: %w", op, a, p, c.spec.Root, c.bytes, err)
+							failed = fmt.Errorf("%s, root %d, %d bytes: %w", named(spec), c.spec.Root, c.bytes, err)
 						}
 					}
 				}

@@ -28,9 +28,9 @@ func FuzzTables(f *testing.F) {
 func useTable(t *testing.T, table Table) {
 	for op := Broadcast; int(op) < len(opNames); op++ {
 		for _, p := range []int{1, 2, 5, 64, 100} {
-			table.Choose(op, p, 1<<20, true)
-			table.Whole().Choose(op, p, -1, false)
-			table.Small(op, p)
+			table.Choose(Spec{Op: op, P: p, AnyOrder: true}, 1<<20)
+			table.Whole().Choose(Spec{Op: op, P: p}, -1)
+			table.Small(Spec{Op: op, P: p})
 		}
 	}
 	text, err := json.Marshal(table)

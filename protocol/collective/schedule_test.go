@@ -55,13 +55,13 @@ func inOrder(c *carrier) error {
 
 func TestSchedulesEqualTheSerialReference(t *testing.T) {
 	for _, p := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17, 31, 32, 33}[:extent.Of(t, 13, 16)] {
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
+		everyWay(p, func(spec Spec) {
 			for i, n := range []int{0, 8, 24, 200, 8 * 33} {
 				for _, spans := range []int{1, 3} {
-					if spans > 1 && !Spans(op, a) {
+					if spans > 1 && !Spans(spec.Op, spec.Algorithm) {
 						continue
 					}
-					spec := Spec{Op: op, Algorithm: a, P: p, Root: Rank((7*p + i) % p), Spans: spans, AnyOrder: anyOrder}
+					spec.Root, spec.Spans = Rank((7*p+i)%p), spans
 					c, err := newCarrier(spec, n)
 					if err != nil {
 						t.Fatal(err)
@@ -83,13 +83,13 @@ func TestSchedulesEqualTheSerialReference(t *testing.T) {
 // the whole expression.
 func TestReductionsHaveTheCanonicalAssociation(t *testing.T) {
 	for p := 1; p <= 40; p++ {
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
-			if op < Reduce || anyOrder {
+		everyWay(p, func(spec Spec) {
+			if spec.Op < Reduce || spec.AnyOrder {
 				return
 			}
 			for _, root := range []Rank{0, Rank(p / 3), Rank(p - 1)} {
-				spec := Spec{Op: op, Algorithm: a, P: p, Root: root}
-				if Spans(op, a) {
+				spec.Root = root
+				if Spans(spec.Op, spec.Algorithm) {
 					spec.Spans = 2
 				}
 				c, err := newCarrier(spec, 8*p)
@@ -122,12 +122,12 @@ func TestCanonicalAssociationInWords(t *testing.T) {
 		if got := string(canonical(values, pair)); got != want {
 			t.Errorf("%d tasks: %s, want %s", p, got, want)
 		}
-		everyWay(p, func(op Op, a Algorithm, anyOrder bool) {
-			if op != Reduce && op != AllReduce || a == Rabenseifner || anyOrder { // these cut the value
+		everyWay(p, func(spec Spec) {
+			if spec.Op != Reduce && spec.Op != AllReduce || spec.Algorithm == Rabenseifner || spec.AnyOrder { // these cut the value
 				return
 			}
-			if got := combined(t, Spec{Op: op, Algorithm: a, P: p}, values, pair); got != want {
-				t.Errorf("%v by %v among %d tasks: %s, want %s", op, a, p, got, want)
+			if got := combined(t, spec, values, pair); got != want {
+				t.Errorf("%s: %s, want %s", named(spec), got, want)
 			}
 		})
 	}

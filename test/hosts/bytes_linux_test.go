@@ -13,15 +13,24 @@ import (
 func TestHostsGetEachByteOnce(t *testing.T) {
 	t.Parallel()
 	l, n := newDoctorsLab(t)
-	const mebibytes, hosts, each = 16, 4, 2
-	var words []string
-	for i := range hosts {
-		words = append(words, fmt.Sprintf("host%d:%d", i, each))
-	}
-	for name, times := range map[string]float64{"broadcast": hosts - 1, "allreduce": 2 * (hosts - 1)} {
+	const mebibytes, hosts = 16, 4
+	for _, c := range []struct {
+		name  string
+		each  []int // tasks on each host
+		times float64
+	}{
+		{"broadcast", []int{2, 2, 2, 2}, hosts - 1},
+		{"broadcast", []int{3, 1, 3, 4}, hosts - 1},
+		{"allreduce", []int{2, 2, 2, 2}, 2 * (hosts - 1)},
+	} {
+		name, times := fmt.Sprint(c.name, " ", c.each), c.times
+		var words []string
+		for i, n := range c.each {
+			words = append(words, fmt.Sprintf("host%d:%d", i, n))
+		}
 		var r report
 		before := n.sent(t)
-		exit := l.calls(t, n, "", &r, "run", "--json", "--timeout", "1m", "--hosts", strings.Join(words, ","), "--", "program", programWord, name, strconv.Itoa(mebibytes))
+		exit := l.calls(t, n, "", &r, "run", "--json", "--timeout", "1m", "--hosts", strings.Join(words, ","), "--", "program", programWord, c.name, strconv.Itoa(mebibytes))
 		if exit != 0 || len(r.evicted()) > 0 {
 			t.Fatalf("%s: exit code %d, %+v", name, exit, r)
 		}
