@@ -66,6 +66,7 @@ type farEvent[M any] struct {
 	order   uint64 // among equals in time
 	wake    bool
 	station station
+	extra   protocol.Time // for its bytes
 	event   event[M]
 }
 

@@ -18,6 +18,8 @@ type CollectiveResult struct {
 	// MessagesMax and BytesMax are the most that any one process sends or
 	// receives, whichever is more.
 	MessagesMax, BytesMax int64
+	// Crossing counts the bytes that go from host to host, if the network has hosts.
+	Crossing int64
 }
 
 // Collective simulates a collective operation without failures; Outlived, one with them. Size is the length
@@ -49,7 +51,10 @@ func weighed(spec *collective.Spec, size int64, elem int, net Network) (*costed,
 	if size < 0 || size > sizeMax || elem < 1 {
 		return nil, nil, fmt.Errorf("size %d of elements of %d bytes; allowed: 0 to 2^40, and 1 or more", size, elem)
 	}
-	c, err := newCosted(*spec, size, int64(elem))
+	if net.Hosts != nil {
+		spec.Hosts = net.Hosts.First
+	}
+	c, err := newCosted(*spec, size, int64(elem), net)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +77,7 @@ type costed struct {
 	total CollectiveResult
 }
 
-func newCosted(spec collective.Spec, size, elem int64) (*costed, error) {
+func newCosted(spec collective.Spec, size, elem int64, net Network) (*costed, error) {
 	schedule, err := collective.New(spec)
 	if err != nil {
 		return nil, err
@@ -84,6 +89,11 @@ func newCosted(spec collective.Spec, size, elem int64) (*costed, error) {
 	c := &costed{Schedule: schedule}
 	for r := range protocol.Rank(spec.P) {
 		g := schedule.Program(r)
+		for _, st := range g.Steps {
+			if net.Hosts != nil && st.Kind == collective.SendStep && !net.near(r, st.Peer) {
+				c.total.Crossing += weight(&g, st.Slots, size, elem)
+			}
+		}
 		c.add(&g, size, elem)
 	}
 	return c, nil

@@ -21,7 +21,11 @@ func (e *Engine[S, M]) flushSlowly(now protocol.Time) {
 		case e.router == nil:
 			e.land(now+e.net.O+e.net.L, one)
 		case uint(one[0].to) < uint(len(e.receives)):
-			e.router.send(now, one[0])
+			extra := protocol.Time(0)
+			if e.sized != nil {
+				extra = e.extra(&one[0])
+			}
+			e.router.send(now, one[0], extra)
 		default:
 			e.late(now, &one[0]) // records the error
 		}

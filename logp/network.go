@@ -34,10 +34,11 @@ type Network struct {
 	// at Until or later. 0: a run ends when nothing happens anymore.
 	Until protocol.Time
 
-	// Torus and Switch make some messages take longer than others, or wait for each other on the way; see
+	// Torus, Switch and Hosts make some messages take longer than others, or wait for each other on the way; see
 	// there. Zero: all messages take L.
 	Torus  Torus  `json:",omitzero"`
 	Switch Switch `json:",omitzero"`
+	Hosts  *Hosts `json:",omitempty"`
 }
 
 // Bounds of parameters and of simulated time, so that sums cannot overflow.

@@ -15,6 +15,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -44,7 +45,53 @@ type Switch struct {
 	Packet protocol.Time // from one message to the next; 0: there is no switch
 }
 
-// checkRoute returns what is wrong with the Torus or the Switch.
+// Hosts are machines of several processes each, with memory between these: a network of two levels. A message from host to host waits
+// for the link of the sender's host, and then for that of the receiver's: each is busy with it for G and the time of its bytes.
+type Hosts struct {
+	First   []protocol.Rank // the first process of each host
+	L       protocol.Time   // latency within a host
+	PerByte float64         // the time of each byte of a message within a host
+}
+
+// of returns the number of a process's host.
+func (h *Hosts) of(r protocol.Rank) int {
+	i, found := slices.BinarySearch(h.First, r)
+	if !found {
+		i--
+	}
+	return i
+}
+
+// near reports whether a message stays on its host.
+func (n *Network) near(from, to protocol.Rank) bool {
+	return n.Hosts != nil && n.Hosts.of(from) == n.Hosts.of(to)
+}
+
+// checkHosts returns what is wrong with the Hosts.
+func (n Network) checkHosts() error {
+	h := n.Hosts
+	if h == nil {
+		return nil
+	}
+	for i, first := range h.First {
+		if i == 0 && first != 0 || i > 0 && first <= h.First[i-1] || int(first) >= n.P {
+			return fmt.Errorf("hosts that begin with processes %v of %d; allowed: 0, then ever higher ones", h.First, n.P)
+		}
+	}
+	switch {
+	case len(h.First) == 0:
+		return errors.New("no host; allowed: 1 or more")
+	case h.L < 0 || h.L > paramMax:
+		return fmt.Errorf("latency within a host is %d; allowed: 0 to 2^30", h.L)
+	case !(h.PerByte >= 0) || h.PerByte > float64(paramMax):
+		return fmt.Errorf("time per byte within a host is %g; allowed: 0 to 2^30", h.PerByte)
+	case n.Torus != Torus{} || n.Switch != Switch{}:
+		return errors.New("hosts and a torus or a switch; allowed: one of them")
+	}
+	return nil
+}
+
+// checkRoute returns what is wrong with the Torus, the Switch or the Hosts.
 func (n Network) checkRoute() error {
 	t, s := n.Torus, n.Switch
 	switch {
@@ -57,18 +104,19 @@ func (n Network) checkRoute() error {
 	case s.Packet < 0 || s.Packet > paramMax:
 		return fmt.Errorf("a switch is busy for %d with a message; allowed: 1 to 2^30, or 0 for no switch", s.Packet)
 	}
-	return nil
+	return n.checkHosts()
 }
 
 // routed reports whether messages differ in how long they travel.
-func (n Network) routed() bool { return n.Torus != Torus{} || n.Switch != Switch{} }
+func (n Network) routed() bool { return n.Torus != Torus{} || n.Switch != Switch{} || n.Hosts != nil }
 
 // router carries messages from their send ports to their receive ports.
 type router[M any] struct {
 	net    Network
-	free   protocol.Time // when the switch can begin the next message
-	flying planned[M]    // messages in flight to a station
-	sent   uint64        // numbers messages
+	free   protocol.Time   // when the switch can begin the next message
+	links  []protocol.Time // by host, when its link can begin the next message, to and then from others
+	flying planned[M]      // messages in flight to a station
+	sent   uint64          // numbers messages
 }
 
 // station is a place where a message has to wait for others.
@@ -77,21 +125,29 @@ type station uint8
 const (
 	port     station = iota // of the receiver
 	atSwitch                // through which all messages pass
+	atExit                  // the link of the sender's host
+	atEntry                 // the link of the receiver's host
 )
 
 func (r *router[M]) reset() {
 	clear(r.flying) // they may hold memory
 	r.flying, r.sent, r.free = r.flying[:0], 0, 0
+	clear(r.links)
 }
 
-// send takes over a message whose send begins now.
-func (r *router[M]) send(now protocol.Time, ev event[M]) {
+// send takes over a message whose send begins now, and whose bytes take extra on the way.
+func (r *router[M]) send(now protocol.Time, ev event[M], extra protocol.Time) {
 	r.sent++
-	f := farEvent[M]{order: r.sent, event: ev}
-	if r.net.Switch.Packet > 0 {
+	f := farEvent[M]{order: r.sent, event: ev, extra: extra}
+	from, _ := ev.sender()
+	switch {
+	case r.net.Switch.Packet > 0:
 		f.at, f.station = now+r.net.O, atSwitch
-	} else {
-		from, _ := ev.sender()
+	case r.net.near(from, ev.to):
+		f.at, f.station = now+r.net.O+r.net.Hosts.L, port
+	case r.net.Hosts != nil:
+		f.at, f.station = now+r.net.O, atExit
+	default:
 		f.at, f.station = now+r.net.O+protocol.Time(r.net.Torus.Hops(from, ev.to))*r.net.L, port
 	}
 	heap.Push(&r.flying, f)
@@ -113,11 +169,23 @@ func (r *router[M]) bytes() int {
 	return r.flying.bytes()
 }
 
-// pass lets the switch serve a message and sends it on.
+// pass lets the switch, or a link, serve a message and sends it on.
 func (r *router[M]) pass(f farEvent[M]) {
-	begun := max(f.at, r.free)
-	r.free = begun + r.net.Switch.Packet
-	f.at, f.station = begun+r.net.L, port
+	from, _ := f.event.sender()
+	free, busy := &r.free, r.net.Switch.Packet
+	at, next := r.net.L, port
+	if h := r.net.Hosts; h != nil {
+		if r.links == nil {
+			r.links = make([]protocol.Time, 2*len(h.First))
+		}
+		busy = r.net.G + f.extra
+		if free, next = &r.links[h.of(from)], atEntry; f.station == atEntry {
+			free, at, next = &r.links[len(h.First)+h.of(f.event.to)], 0, port
+		}
+	}
+	begun := max(f.at, *free)
+	*free = begun + busy
+	f.at, f.station = begun+at, next
 	heap.Push(&r.flying, f)
 }
 

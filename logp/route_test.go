@@ -9,6 +9,7 @@ import (
 	"github.com/coppice-go/coppice/logp"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
+	"github.com/coppice-go/coppice/protocol/collective"
 
 	"pgregory.net/rapid"
 )
@@ -231,6 +232,38 @@ func TestImpossibleRoutesAreRefused(t *testing.T) {
 		c.net.P, c.net.O = 8, 1
 		if err := c.net.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.net, err, c.want)
+		}
+	}
+}
+
+// TestHostsShareALink: messages of one host to others leave one after the other, those within a host do not wait.
+func TestHostsShareALink(t *testing.T) {
+	gather := collective.Spec{Op: collective.Gather, Algorithm: collective.Flat}
+	for _, c := range []struct {
+		first    []protocol.Rank
+		size     int64
+		time     protocol.Time
+		crossing int64
+	}{
+		// o, L, o; the second message leaves G later, the link of host 1 is busy.
+		{[]protocol.Rank{0, 1}, 1, 1 + 10 + 100 + 1, 2},
+		// The 4 further bytes keep the link, and the port of the receiver, busy for 3 each.
+		{[]protocol.Rank{0, 1}, 5, 1 + (10 + 12) + 100 + 1 + 12, 10},
+		// The receiver's link takes one after the other, too.
+		{[]protocol.Rank{0, 1, 2}, 1, 1 + 100 + 10 + 1, 2},
+		// Within the host the receiver's port alone makes the second wait.
+		{[]protocol.Rank{0}, 1, 1 + 5 + 10 + 1, 0},
+		{[]protocol.Rank{0}, 5, 1 + 5 + (10 + 4) + 1 + 4, 0},
+	} {
+		net := logp.Network{P: 3, L: 100, O: 1, G: 10, PerByte: 3, Hosts: &logp.Hosts{First: c.first, L: 5, PerByte: 1}}
+		r, err := logp.Collective(gather, c.size, 1, net)
+		if err != nil || r.Time != c.time || r.Crossing != c.crossing {
+			t.Errorf("hosts that begin with %v, %d bytes: time %d, %d bytes between hosts, %v; want %d, %d", c.first, c.size, r.Time, r.Crossing, err, c.time, c.crossing)
+		}
+	}
+	for _, first := range [][]protocol.Rank{{}, {1}, {0, 0}, {0, 3}} {
+		if (logp.Network{P: 3, O: 1, Hosts: &logp.Hosts{First: first}}).Check() == nil {
+			t.Errorf("hosts that begin with %v of 3", first)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type Sized[M any] interface {
 
 // measure finds out whether messages differ: in size, in what receivers compute for them, in how far they go.
 func (e *Engine[S, M]) measure() {
-	if sized, ok := any(e.protocol).(Sized[M]); ok && e.net.PerByte > 0 {
+	if sized, ok := any(e.protocol).(Sized[M]); ok && (e.net.PerByte > 0 || e.net.Hosts != nil) {
 		e.sized = sized
 		e.sends = make([]protocol.Time, e.net.P)
 	}
@@ -42,7 +42,11 @@ func (n Network) Extra(bytes int64) protocol.Time {
 
 func (e *Engine[S, M]) extra(ev *event[M]) protocol.Time {
 	from, _ := ev.sender()
-	return e.net.Extra(e.sized.Bytes(from, ev.msg))
+	net := e.net
+	if net.near(from, ev.to) {
+		net.PerByte = net.Hosts.PerByte
+	}
+	return net.Extra(e.sized.Bytes(from, ev.msg))
 }
 
 // occupy keeps the ports of the senders occupied. The end of a short message wakes them as well, and finds

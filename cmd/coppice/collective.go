@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,10 +17,14 @@ import (
 // collectiveFlags make sim simulate a collective operation.
 type collectiveFlags struct {
 	Collective string  `group:"Collective operations:" placeholder:"OP" help:"Simulate this instead of a corrected broadcast: broadcast, scatter, gather, allgather, alltoall, reduce, allreduce or scan. Nobody fails, unless it is corrected."`
-	Algorithm  string  `group:"Collective operations:" placeholder:"A" help:"binomial, flat, hub, doubling, rabenseifner, ring, bruck, direct or scatter-all-gather; for reduce and allreduce also corrected:F or corrected-flat:F, which outlive F deaths (default 1) and take --failed, --die and --detect. Without it all others that there are for OP, and the fastest is the result."`
+	Algorithm  string  `group:"Collective operations:" placeholder:"A" help:"binomial, flat, hub, doubling, rabenseifner, ring, bruck, direct, scatter-all-gather or, with --hosts, two-level; for reduce and allreduce also corrected:F or corrected-flat:F, which outlive F deaths (default 1) and take --failed, --die and --detect. Without it all others that there are for OP, and the fastest is the result."`
 	Size       string  `group:"Collective operations:" placeholder:"SIZE" help:"Bytes of the value in broadcast and reductions, of each block in all else, such as 8B, 64KiB or 1MiB (default 8B)."`
 	Pieces     int     `group:"Collective operations:" placeholder:"K" help:"Pieces in which a value goes along a tree (default 1)."`
 	PerByte    float64 `name:"per-byte" short:"G" group:"Collective operations:" placeholder:"G" help:"LogGP time of each byte of a message beyond the first (default 0)."`
+
+	Hosts       int      `group:"Collective operations:" placeholder:"H" help:"The processes are on H hosts, as many on each or one more, by rank. -L, -g and -G are those of the network between them, to which each host has one link."`
+	HostLatency *int64   `group:"Collective operations:" placeholder:"l" help:"With --hosts: latency within a host (default: a tenth of -L)."`
+	HostPerByte *float64 `group:"Collective operations:" placeholder:"G" help:"With --hosts: time of each byte within a host (default: -G)."`
 }
 
 // corrects tells whether the operation is to outlive deaths.
@@ -58,9 +63,17 @@ type collectiveReport struct {
 	O       int64   `json:"o"`
 	Gap     int64   `json:"g"`
 	PerByte float64 `json:"G"`
+	*hostsReport
 	collectiveTime
 	All     []collectiveTime `json:"all"`
 	LeftOut []string         `json:"left_out,omitempty"`
+}
+
+// hostsReport says on what hosts the processes are.
+type hostsReport struct {
+	Hosts       int     `json:"hosts"`
+	HostLatency int64   `json:"host_latency"`
+	HostPerByte float64 `json:"host_per_byte"`
 }
 
 type collectiveTime struct {
@@ -70,6 +83,7 @@ type collectiveTime struct {
 	Bytes       int64         `json:"bytes"`
 	MessagesMax int64         `json:"messages_max"`
 	BytesMax    int64         `json:"bytes_max"`
+	Crossing    *int64        `json:"bytes_between_hosts,omitempty"`
 	*collectiveDeaths
 }
 
@@ -88,7 +102,7 @@ func (s *simCmd) simulateCollective() (*collectiveReport, error) {
 		unfit = slices.DeleteFunc(unfit, func(flag string) bool { return flag == "failed" || flag == "die" || flag == "detect" })
 	}
 	if flag := changed(s, unfit...); flag != "" {
-		return nil, fmt.Errorf("%s with --collective; allowed: -P, -L, -o, -g, -G, --root, --algorithm, --size, --pieces, --json", flag)
+		return nil, fmt.Errorf("%s with --collective; allowed: -P, -L, -o, -g, -G, --root, --algorithm, --size, --pieces, --hosts, --json", flag)
 	}
 	op, err := collective.ParseOp(s.Collective)
 	if err != nil {
@@ -107,10 +121,13 @@ func (s *simCmd) simulateCollective() (*collectiveReport, error) {
 		}
 	}
 	net := logp.Network{P: s.P, L: protocol.Time(s.L), O: protocol.Time(s.O), G: protocol.Time(s.G), PerByte: s.PerByte}
+	if err := s.placed(&net, r); err != nil {
+		return nil, err
+	}
 	if err := net.Check(); err != nil {
 		return nil, err
 	}
-	specs, err := s.specs(op, r)
+	specs, err := s.specs(op, r, net)
 	if err != nil {
 		return nil, err
 	}
@@ -130,10 +147,41 @@ func (s *simCmd) simulateCollective() (*collectiveReport, error) {
 	return r, nil
 }
 
+// placed puts the processes on hosts.
+func (s *simCmd) placed(net *logp.Network, r *collectiveReport) error {
+	switch {
+	case s.Hosts == 0 && (s.HostLatency != nil || s.HostPerByte != nil):
+		return errors.New("--host-latency or --host-per-byte without --hosts; allowed with it")
+	case s.Hosts == 0:
+		return nil
+	case s.Hosts < 1 || s.Hosts > s.P:
+		return fmt.Errorf("%d processes on %d hosts; allowed: 1 to %d hosts", s.P, s.Hosts, s.P)
+	case s.corrects():
+		return errors.New("--hosts with a corrected operation; allowed with the others")
+	}
+	h := &hostsReport{Hosts: s.Hosts, HostLatency: s.L / 10, HostPerByte: s.PerByte}
+	if s.HostLatency != nil {
+		h.HostLatency = *s.HostLatency
+	}
+	if s.HostPerByte != nil {
+		h.HostPerByte = *s.HostPerByte
+	}
+	r.hostsReport = h
+	net.Hosts = &logp.Hosts{L: protocol.Time(h.HostLatency), PerByte: h.HostPerByte}
+	for i := range s.Hosts {
+		net.Hosts.First = append(net.Hosts.First, protocol.Rank(i*s.P/s.Hosts))
+	}
+	return nil
+}
+
 // simulateOne simulates one algorithm.
 func (s *simCmd) simulateOne(spec collective.Spec, size int64, net logp.Network) (collectiveTime, error) {
 	timed := func(name string, got logp.CollectiveResult) collectiveTime {
-		return collectiveTime{name, got.Time, got.Messages, got.Bytes, got.MessagesMax, got.BytesMax, nil}
+		one := collectiveTime{name, got.Time, got.Messages, got.Bytes, got.MessagesMax, got.BytesMax, nil, nil}
+		if net.Hosts != nil {
+			one.Crossing = &got.Crossing
+		}
+		return one
 	}
 	if !s.corrects() {
 		got, err := logp.Collective(spec, size, 1, net)
@@ -154,13 +202,16 @@ func (s *simCmd) simulateOne(spec collective.Spec, size int64, net logp.Network)
 
 // specs lists the schedules to simulate: that of the algorithm asked for, or all
 // that do not take too long.
-func (s *simCmd) specs(op collective.Op, r *collectiveReport) (specs []collective.Spec, err error) {
+func (s *simCmd) specs(op collective.Op, r *collectiveReport, net logp.Network) (specs []collective.Spec, err error) {
 	spec := collective.Spec{Op: op, P: s.P, Root: protocol.Rank(min(s.Root, 1<<31-1)), Spans: r.Pieces, AnyOrder: true}
+	if net.Hosts != nil {
+		spec.Hosts = net.Hosts.First
+	}
 	if s.Algorithm != "" {
 		spec.Algorithm, spec.Failures, err = s.algorithm()
 		return []collective.Spec{spec}, err
 	}
-	for _, a := range collective.Algorithms(collective.Spec{Op: op, P: s.P, AnyOrder: true}) {
+	for _, a := range collective.Algorithms(spec) {
 		if cost, _ := model.Collective(s.Collective, a.String(), s.P, 0); cost.Messages > messagesMany {
 			r.LeftOut = append(r.LeftOut, a.String())
 			continue
@@ -184,6 +235,9 @@ func (r *collectiveReport) write(w *bufio.Writer) {
 		fmt.Fprintf(w, " g=%d", r.Gap)
 	}
 	fmt.Fprintf(w, " G=%g", r.PerByte)
+	if h := r.hostsReport; h != nil {
+		fmt.Fprintf(w, "; hosts: %d, within: L=%d G=%g", h.Hosts, h.HostLatency, h.HostPerByte)
+	}
 	if r.Root > 0 {
 		fmt.Fprintf(w, "; root %d", r.Root)
 	}
@@ -191,8 +245,16 @@ func (r *collectiveReport) write(w *bufio.Writer) {
 		fmt.Fprintf(w, "; %d pieces", r.Pieces)
 	}
 	fmt.Fprint(w, "\n\n")
-	tabulate(newTable(w), strings.Repeat(" ", 18)+"\ttime\tmessages\tbytes\tmessages max\tbytes max\t", r.All, func(c collectiveTime) string {
-		return fmt.Sprintf("%-18s\t%s\t%s\t%s\t%s\t%s\t", c.Algorithm, thousands(int64(c.Time)), thousands(c.Messages), thousands(c.Bytes), thousands(c.MessagesMax), thousands(c.BytesMax))
+	head := strings.Repeat(" ", 18) + "\ttime\tmessages\tbytes\tmessages max\tbytes max\t"
+	if r.hostsReport != nil {
+		head += "bytes between hosts\t"
+	}
+	tabulate(newTable(w), head, r.All, func(c collectiveTime) string {
+		line := fmt.Sprintf("%-18s\t%s\t%s\t%s\t%s\t%s\t", c.Algorithm, thousands(int64(c.Time)), thousands(c.Messages), thousands(c.Bytes), thousands(c.MessagesMax), thousands(c.BytesMax))
+		if c.Crossing != nil {
+			line += thousands(*c.Crossing) + "\t"
+		}
+		return line
 	})
 	fmt.Fprint(w, "\nmax: what the busiest process sends or receives, whichever is more\n")
 	if d := r.collectiveDeaths; d != nil {

@@ -46,7 +46,7 @@ func (s *simCmd) Run(c *console) error {
 		report, err := s.simulateCollective()
 		return c.showOrRefuse(s.JSON, report, err)
 	}
-	if flag := changed(s, "algorithm", "size", "pieces", "per-byte"); flag != "" {
+	if flag := changed(s, "algorithm", "size", "pieces", "per-byte", "hosts", "host-latency", "host-per-byte"); flag != "" {
 		return badInput{fmt.Errorf("%s without --collective; allowed: with it", flag)}
 	}
 	report, err := s.simulate(c)

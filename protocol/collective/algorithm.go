@@ -66,17 +66,17 @@ var ways = [...][]way{
 		{algorithm: Binomial, make: broadcastTree(binomial), spans: true},
 		{algorithm: Flat, make: broadcastTree(star), spans: true},
 		{algorithm: ScatterAllGather, make: scatterAllGather, cuts: true},
-		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return broadcastTree(hostTree(h, binomial)) }, spans: true},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return broadcastTree(hostTree(h, star, binomial)) }, spans: true},
 	},
 	Scatter: {
 		{algorithm: Binomial, make: scatterTree(binomial)},
 		{algorithm: Flat, make: scatterTree(star)},
-		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return scatterTree(hostTree(h, star)) }},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return scatterTree(hostTree(h, star, star)) }},
 	},
 	Gather: {
 		{algorithm: Binomial, make: gatherTree(binomial)},
 		{algorithm: Flat, make: gatherTree(star)},
-		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return gatherTree(hostTree(h, star)) }},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return gatherTree(hostTree(h, star, star)) }},
 	},
 	AllGather: {
 		{algorithm: Ring, make: ringAllGather},
@@ -96,7 +96,7 @@ var ways = [...][]way{
 		{algorithm: Binomial, make: reduceTree(binomial, false), spans: true},
 		{algorithm: Flat, make: reduceTree(star, false), spans: true},
 		{algorithm: Rabenseifner, make: rabenseifner(false), powers: true, cuts: true},
-		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return sumTree(hostTree(h, binomial), false) }, spans: true, anyOrder: true},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return sumTree(hostTree(h, binomial, binomial), false) }, spans: true, anyOrder: true},
 	},
 	AllReduce: {
 		{algorithm: Binomial, make: reduceTree(binomial, true), spans: true},
@@ -104,7 +104,7 @@ var ways = [...][]way{
 		{algorithm: Doubling, make: doubling(false)},
 		{algorithm: Rabenseifner, make: rabenseifner(true), powers: true, cuts: true},
 		{algorithm: Ring, make: ringAllReduce, anyOrder: true, cuts: true},
-		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return sumTree(hostTree(h, binomial), true) }, spans: true, anyOrder: true},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return sumTree(hostTree(h, binomial, binomial), true) }, spans: true, anyOrder: true},
 	},
 	Scan: {
 		{algorithm: Doubling, make: doubling(true)},

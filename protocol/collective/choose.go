@@ -186,7 +186,8 @@ var inMemory = Table{
 }
 
 // acrossHosts has each byte cross the network once, in an all-reduce twice. In order, reductions do so along a binomial tree if each host
-// has as many tasks, a power of two; otherwise somewhat more often.
+// has as many tasks, a power of two; otherwise somewhat more often. Where the rules switch follows the model: coppice sim --collective
+// --hosts.
 var acrossHosts = Table{
 	{Op: Broadcast, Algorithm: TwoLevel},
 	{Op: Scatter, Algorithm: TwoLevel},
@@ -194,16 +195,17 @@ var acrossHosts = Table{
 	{Op: Gather, Algorithm: TwoLevel},
 	{Op: Gather, Bytes: 64 << 10, Algorithm: Flat},
 	{Op: AllGather, Algorithm: TwoLevel},
-	{Op: AllGather, Bytes: 64 << 10, Algorithm: Ring},
+	{Op: AllGather, Bytes: 8 << 10, Algorithm: Ring},
 	{Op: AllToAll, Algorithm: TwoLevel},
-	{Op: AllToAll, Bytes: 8 << 10, Algorithm: Direct},
+	{Op: AllToAll, Bytes: 1 << 10, Algorithm: Direct},
 	{Op: Reduce, Algorithm: Binomial},
 	{Op: Reduce, Bytes: 128 << 10, Algorithm: Binomial, Span: 64 << 10},
 	{Op: Reduce, Algorithm: TwoLevel},
 	{Op: Reduce, Bytes: 128 << 10, Algorithm: TwoLevel, Span: 64 << 10},
 	{Op: AllReduce, P: 3, Algorithm: Binomial},
 	{Op: AllReduce, P: 3, Algorithm: TwoLevel},
-	{Op: AllReduce, P: 3, Bytes: 512 << 10, Algorithm: Ring}, // in any order only: no host alone sends all
-	{Op: AllReduce, P: 65, Bytes: 512 << 10, Algorithm: Binomial},
+	{Op: AllReduce, P: 3, Bytes: 256 << 10, Algorithm: Ring}, // in any order only: no host alone sends all
+	{Op: AllReduce, P: 65, Bytes: 256 << 10, Algorithm: Binomial},
+	{Op: AllReduce, P: 65, Bytes: 256 << 10, Algorithm: TwoLevel},
 	{Op: AllReduce, P: 4, Bytes: 512 << 10, Algorithm: Rabenseifner}, // the same in order, among a power of two
 }

@@ -2,8 +2,8 @@
 // leader. Leaders exchange what others need of their hosts, and pass it on to the tasks of their own, which share its memory. So each
 // byte crosses the network once on its way to a host, in as few messages as there can be.
 //
-// Broadcast, reduce, all-reduce: a binomial tree of the leaders, a star within each host. Gather, scatter: a star of the leaders, so that
-// nothing crosses the network twice. All-gather, all-to-all: leaders meet each other in the order of a 1-factorization. In all-to-all tasks
+// Broadcast: a binomial tree of the leaders, a star within each host, whose tasks copy at once. Reduce, all-reduce: binomial trees, whose
+// tasks share the work. Gather, scatter: stars, so that nothing crosses the network twice. All-gather, all-to-all: leaders meet each other in the order of a 1-factorization. In all-to-all tasks
 // of one host exchange their blocks without the leader.
 
 package collective
@@ -48,8 +48,8 @@ func (h hostsOf) tasks(i, n int32) (lo, count int32) {
 	return lo, end - lo
 }
 
-// hostTree is a star within each host, and another tree among their leaders.
-func hostTree(hosts []Rank, among edges) edges {
+// hostTree is a tree within each host, and another among their leaders.
+func hostTree(hosts []Rank, within, among edges) edges {
 	return func(p int, self, root Rank) (es []edge) {
 		h := hostsOf{hosts, p}
 		leader := func(host Rank) Rank {
@@ -60,13 +60,13 @@ func hostTree(hosts []Rank, among edges) edges {
 		}
 		host := h.of(self)
 		lo, n := h.tasks(int32(host), 1)
-		if self != leader(host) {
-			return []edge{{leader(host), int32(self), 1, true}}
+		es = within(int(n), self-Rank(lo), leader(host)-Rank(lo))
+		for i := range es {
+			es[i].peer += Rank(lo)
+			es[i].lo += lo
 		}
-		for r := lo; r < lo+n; r++ {
-			if Rank(r) != self {
-				es = append(es, edge{Rank(r), r, 1, false})
-			}
+		if self != leader(host) {
+			return es
 		}
 		for _, e := range among(len(hosts), host, h.of(root)) {
 			e.peer = leader(e.peer)
