@@ -91,8 +91,10 @@ type Config[S, M any] struct {
 	// Restarts is how often crashed processes, fenced ones included, come back, at any later moment:
 	// Init, the first Next, then a Begin notice whose Value is the number of the life, before anything
 	// else arrives. Messages to the earlier life, and Inputs that it was not handed, are lost; what it
-	// sent still arrives. A new life is notified of all crashes of others.
+	// sent still arrives. A new life is notified of all crashes of others. A process for which Returns is not nil and
+	// false at that moment stays away.
 	Restarts int
+	Returns  func(w *World[S, M], r protocol.Rank) bool
 
 	// Cuts is how often a cut may part the processes into two sides, any two, one cut at a time.
 	// Messages, Death notices and fencing wait at the cut until it heals, which can be at any moment. A

@@ -296,6 +296,10 @@ func (w *World[S, M]) happen(e event) {
 	case crash, fenced:
 		w.crash(p, e)
 	case restart:
+		if w.cfg.Returns != nil && !w.cfg.Returns(w, protocol.Rank(e.at())) {
+			w.note("p%d stays away", e.at())
+			break
+		}
 		w.restart(p, e.at())
 	case cut:
 		w.cut()

@@ -86,6 +86,13 @@ func begins(w *replayWorld, r protocol.Rank) uint32 {
 	return 1
 }
 
+// returns reports whether a process that died may come back: a coordinator that is apart tells who connects after the end that the job is
+// over, before the process can join.
+func returns(w *replayWorld, _ protocol.Rank) bool {
+	j := jobOf(w)
+	return j.Inside() || w.State(j.Coordinator()).Ending() == 0
+}
+
 // tellsOver reports whether a process, as the coordinator, tells others that the job is over.
 func tellsOver(s *replay.State) bool {
 	over, _ := s.Telling()

@@ -60,7 +60,7 @@ func TestLogIsWhatOthersTook(t *testing.T) {
 					n, owner = 3, []int32{0, 1, 1, 2, 0}
 				}
 				j := start(t, kind, n, func(c *Config) {
-					c.Tasks, c.Owner, c.Check, c.Buffer = p, owner, true, 1<<32
+					c.Tasks, c.Owner, c.Hosts, c.Check, c.Buffer = p, owner, hostsOf(p), true, 1<<32
 					c.Adopt = func(int, int, int) {}
 				})
 				all := matrixOf(p, rng, false) // each run draws others

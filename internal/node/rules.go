@@ -59,6 +59,13 @@ func (p *Process) heardRule(from *peer, m recovery.Message) {
 	p.carryOut()
 }
 
+// Over says that all processes know that the job is over: from now on no task is run again.
+func (p *Process) Over() {
+	p.engine.Lock()
+	defer p.engine.Unlock()
+	p.recovery.rules.Over()
+}
+
 // carryOut does what the machine wants done.
 func (p *Process) carryOut() {
 	r := &p.recovery.rules

@@ -110,13 +110,6 @@ func (p *Process) Ended() error {
 	return p.ended
 }
 
-// Over says that all processes know that the job is over: from now on no task is run again.
-func (p *Process) Over() {
-	p.engine.Lock()
-	defer p.engine.Unlock()
-	p.recovery.rules.Over()
-}
-
 // stepViews lets the membership machine do all it can now.
 func (p *Process) stepViews() {
 	v := &p.views

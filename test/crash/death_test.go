@@ -123,7 +123,7 @@ func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) 
 	return took
 }
 
-// below is a play of a plain broadcast from task 0, which waits until task 2 has crashed.
+// below is a play of a plain broadcast along a tree from task 0, which waits until task 2 has crashed.
 func below(tell func(stage.Line), _ []string) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
@@ -134,7 +134,7 @@ func below(tell func(stage.Line), _ []string) coppice.Func {
 		case 2:
 			<-ctx.Done()
 		}
-		_, err := coppice.Broadcast(ctx, t, 7)
+		_, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(coppice.Plain.Along("binomial")))
 		tell(stage.Failure("result", err))
 		return nil
 	}
