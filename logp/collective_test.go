@@ -13,7 +13,7 @@ import (
 
 // everyWay calls f for every operation and algorithm among p processes.
 func everyWay(p int, f func(spec collective.Spec)) {
-	for op := collective.Broadcast; op <= collective.Scan; op++ {
+	for op := collective.Broadcast; op <= collective.ReduceScatter; op++ {
 		for _, a := range collective.Algorithms(collective.Spec{Op: op, P: p, AnyOrder: true}) {
 			f(collective.Spec{Op: op, Algorithm: a, P: p, AnyOrder: true})
 		}
@@ -139,6 +139,10 @@ func TestCollectiveCountsTheBusiestProcess(t *testing.T) {
 		{collective.AllReduce, collective.Rabenseifner, 2 * lg, 2 * 15 * segment},
 		{collective.AllReduce, collective.Ring, 2 * 15, 2 * 15 * segment},
 		{collective.Scan, collective.Doubling, lg, lg * whole},
+		{collective.ExScan, collective.Doubling, lg, lg * whole},
+		{collective.ReduceScatter, collective.Direct, 15, 15 * whole},
+		{collective.ReduceScatter, collective.Hub, 15, 15 * 16 * whole},
+		{collective.ReduceScatter, collective.Bruck, lg, lg * 8 * whole},
 	} {
 		spec := collective.Spec{Op: c.op, Algorithm: c.a, P: 16, AnyOrder: true}
 		got := simulated(t, spec, whole, logp.Network{L: 2, O: 1})

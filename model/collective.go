@@ -23,7 +23,7 @@ type CollectiveCost struct {
 // Collective returns what an operation by an algorithm costs among p processes, for vectors or blocks of size bytes. It
 // returns false if there is no such algorithm, or none for p processes.
 func Collective(op, algorithm string, p int, size int64) (CollectiveCost, bool) {
-	f, ok := collectiveCosts[[2]string{op, algorithm}]
+	f, ok := collectiveCosts[[2]string{alike(op), algorithm}]
 	if !ok || algorithm == "rabenseifner" && p&(p-1) != 0 {
 		return CollectiveCost{}, false
 	}
@@ -36,6 +36,18 @@ func Collective(op, algorithm string, p int, size int64) (CollectiveCost, bool) 
 		c.Bytes -= size / int64(p) // the root has its own segment
 	}
 	return c, true
+}
+
+// alike is the operation that sends the same messages as another, whose tasks combine in another way what they get:
+// combining takes no time.
+func alike(op string) string {
+	switch op {
+	case "exscan":
+		return "scan"
+	case "reducescatter":
+		return "alltoall"
+	}
+	return op
 }
 
 // collectiveCosts are, by operation and algorithm, the steps, the messages, and

@@ -10,7 +10,7 @@ package model
 // scatter-all-gather, always.
 func CollectiveTime(op, algorithm string, p int, size int64, net LogGP) (float64, bool) {
 	c := collectiveNet{net, p, float64(size)}
-	f, ok := collectiveTimes[[2]string{op, algorithm}]
+	f, ok := collectiveTimes[[2]string{alike(op), algorithm}]
 	power := p&(p-1) == 0
 	if !ok || f.powers && !power || f.even && p%2 != 0 && p > 1 {
 		return 0, false

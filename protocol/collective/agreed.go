@@ -1,11 +1,11 @@
 package collective
 
 // Agreed operations, which all tasks complete or none, where tasks of dead processes are run again: no task fails, so a
-// task need only know that all take part before it completes one. The results of all-reduce, all-gather, all-to-all and
-// barrier need all tasks. The other operations have one part more.
+// task need only know that all take part before it completes one. The results of all-reduce, all-gather, all-to-all,
+// reduce-scatter and barrier need all tasks. The other operations have one part more.
 //
 //   - Broadcast and scatter follow a reduction to the root, which then knows it.
-//   - Scan follows a barrier: what a task gets need not depend on those after it.
+//   - Scans follow a barrier: what a task gets need not depend on those after it.
 //   - The result of gather and reduce needs all, but only the root has one: a broadcast from it follows.
 //
 // An operation that is aborted is aborted in all its parts. It costs up to P−1 messages for a part.
@@ -33,7 +33,7 @@ func Parts(op Op) []Part {
 	switch op {
 	case Broadcast, Scatter:
 		return upFirst
-	case Scan:
+	case Scan, ExScan:
 		return meet
 	case Gather, Reduce:
 		return downLast

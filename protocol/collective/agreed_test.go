@@ -9,15 +9,17 @@ import (
 // leave before the result is there, a part shows it that the result is there.
 func TestAgreedOperationsHaveThePartsThatTheirResultsNeed(t *testing.T) {
 	for op, want := range map[Op][]Part{
-		0:         {PartItself},
-		AllGather: {PartItself},
-		AllToAll:  {PartItself},
-		AllReduce: {PartItself},
-		Broadcast: {PartUp, PartItself},
-		Scatter:   {PartUp, PartItself},
-		Scan:      {PartMeet, PartItself},
-		Gather:    {PartItself, PartDown},
-		Reduce:    {PartItself, PartDown},
+		0:             {PartItself},
+		AllGather:     {PartItself},
+		AllToAll:      {PartItself},
+		AllReduce:     {PartItself},
+		ReduceScatter: {PartItself},
+		Broadcast:     {PartUp, PartItself},
+		Scatter:       {PartUp, PartItself},
+		Scan:          {PartMeet, PartItself},
+		ExScan:        {PartMeet, PartItself},
+		Gather:        {PartItself, PartDown},
+		Reduce:        {PartItself, PartDown},
 	} {
 		if got := Parts(op); !slices.Equal(got, want) {
 			t.Errorf("%v: %v, want %v", op, got, want)

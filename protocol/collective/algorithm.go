@@ -101,13 +101,21 @@ var ways = [...][]way{
 	AllReduce: {
 		{algorithm: Binomial, make: reduceTree(binomial, true), spans: true},
 		{algorithm: Hub, make: reduceTree(star, true), spans: true},
-		{algorithm: Doubling, make: doubling(false)},
+		{algorithm: Doubling, make: doubling(AllReduce)},
 		{algorithm: Rabenseifner, make: rabenseifner(true), powers: true, cuts: true},
 		{algorithm: Ring, make: ringAllReduce, anyOrder: true, cuts: true},
 		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return sumTree(hostTree(h, binomial, binomial), true) }, spans: true, anyOrder: true},
 	},
 	Scan: {
-		{algorithm: Doubling, make: doubling(true)},
+		{algorithm: Doubling, make: doubling(Scan)},
+	},
+	ExScan: {
+		{algorithm: Doubling, make: doubling(ExScan)},
+	},
+	ReduceScatter: {
+		{algorithm: Direct, make: reduceScatter(direct(false))},
+		{algorithm: Hub, make: reduceScatter(hubAllToAll)},
+		{algorithm: Bruck, make: reduceScatter(bruckAllToAll)},
 	},
 }
 
@@ -170,7 +178,7 @@ func New(spec Spec) (*Schedule, error) {
 		return nil, fmt.Errorf("%v among %d tasks; allowed: 1 to %d", spec.Op, spec.P, PMax)
 	}
 	if int(spec.Op) >= len(ways) || len(ways[spec.Op]) == 0 {
-		return nil, fmt.Errorf("operation %d; allowed: %d to %d", uint8(spec.Op), Broadcast, Scan)
+		return nil, fmt.Errorf("operation %d; allowed: %d to %d", uint8(spec.Op), Broadcast, ReduceScatter)
 	}
 	if corrects(spec.Algorithm) {
 		return newCorrected(spec)

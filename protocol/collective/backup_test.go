@@ -56,7 +56,7 @@ func (g *Program) try(backed func(step int) bool, terms map[int]string) trial {
 // is sent and what results is the same as without.
 func TestBackupsSpareOnlyWhatNobodyNeeds(t *testing.T) {
 	programs, trials, spared := 0, 0, 0
-	for _, op := range []Op{Reduce, AllReduce, Scan} {
+	for _, op := range []Op{Reduce, AllReduce, Scan, ExScan} {
 		for p := 2; p <= 9; p++ {
 			for _, a := range Algorithms(Spec{Op: op, P: p, AnyOrder: true}) {
 				c, err := New(Spec{Op: op, Algorithm: a, P: p, AnyOrder: true})

@@ -235,8 +235,11 @@ func (c *carrier) supply(s *carried) {
 
 // given is the i-th value of a user.
 func (c *carrier) given(r Rank, i int) []byte {
-	if c.programs[r].Segments > 0 || corrects(c.spec.Algorithm) {
+	switch {
+	case c.programs[r].Segments > 0 || corrects(c.spec.Algorithm):
 		return input(r, 0, c.bytes)
+	case c.spec.Op == ReduceScatter:
+		return input(r, Rank(i), c.bytes)
 	}
 	return block(r, Rank(i), c.bytes)
 }
@@ -365,12 +368,15 @@ func (s *carried) Clone() carried {
 		if copies[&b[0]] == nil {
 			copies[&b[0]] = bytes.Clone(b)
 		}
-		return copies[&b[0]]
+		return copies[&b[0]][:len(b)]
 	}
 	if s.store.value != nil {
 		c.store.value = value[:len(s.store.value)]
 	}
-	c.store.slots, c.loans, c.result = nil, nil, nil
+	c.store.slots, c.store.rooms, c.loans, c.result = nil, nil, nil, nil
+	for _, b := range s.store.rooms { // first: what is in them may be shorter
+		c.store.rooms = append(c.store.rooms, again(b))
+	}
 	for _, b := range s.store.slots {
 		c.store.slots = append(c.store.slots, again(b))
 	}

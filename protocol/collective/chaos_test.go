@@ -125,7 +125,7 @@ func (c *carrier) checkAwaits(w *carriedWorld, start Rank) error {
 
 // everyWay calls f for every operation and algorithm among p tasks, those that know of hosts with some of these.
 func everyWay(p int, f func(spec Spec)) {
-	for op := Broadcast; op <= Scan; op++ {
+	for op := Broadcast; op <= ReduceScatter; op++ {
 		for i, hosts := range [][]Rank{nil, {0, Rank(p) / 2}, {0, 1}, {0, 2, Rank(p) - 2}, {0, 3, 4, 6}} {
 			open := Spec{Op: op, P: p, AnyOrder: true, Hosts: hosts}
 			if checkHosts(open) != nil {

@@ -175,6 +175,11 @@ var Default = Table{
 	{Op: AllReduce, P: 65, Algorithm: Binomial},
 	{Op: AllReduce, P: 4, Bytes: 128 << 10, Algorithm: Binomial},
 	{Op: Scan, Algorithm: Doubling},
+	{Op: ExScan, Algorithm: Doubling},
+	{Op: ReduceScatter, Algorithm: Direct},
+	{Op: ReduceScatter, P: 4, Algorithm: Hub},
+	{Op: ReduceScatter, P: 65, Algorithm: Bruck},
+	{Op: ReduceScatter, P: 4, Bytes: 8 << 10, Algorithm: Direct},
 }
 
 // inMemory was filled from measurements, too. In memory a message costs little; a process that waits for its turn on a processor, much.

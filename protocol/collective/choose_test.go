@@ -55,7 +55,7 @@ func TestSmallIsUpToTheFirstSwitch(t *testing.T) {
 // Every operation has a rule, and every rule an algorithm, for any number of tasks
 // and any size.
 func TestDefaultsAreComplete(t *testing.T) {
-	for op := Broadcast; op <= Scan; op++ {
+	for op := Broadcast; op <= ReduceScatter; op++ {
 		for p := 1; p <= 70; p++ {
 			for _, bytes := range []int64{-1, 0, 8, 1 << 10, 1 << 14, 1 << 16, 1 << 20, 1 << 30} {
 				for _, table := range []Table{Default, Default.Whole()} {

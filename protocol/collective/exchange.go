@@ -6,7 +6,8 @@
 // the other. About P·⌈log₂ P⌉ messages, ⌈log₂ P⌉ steps, the whole value in each.
 // The association is the canonical one. A scan keeps, besides the block's value,
 // that of the block's tasks up to itself: the result of task r is what a
-// reduction among r+1 tasks gives.
+// reduction among r+1 tasks gives. An exclusive scan leaves the task's own value
+// out: the result of task r is that of r tasks, and task 0 has none.
 //
 // Rabenseifner (all-reduce, reduce; P a power of two): doubling, but in round k a
 // task sends the half of its segments that its partner keeps, so that each ends
@@ -18,16 +19,19 @@
 // all-gather, 2(P−1) for all-reduce, n/P bytes each. As an all-reduce it combines
 // in another order for every segment: for exact and commutative operations only.
 //
-// Bruck (all-gather, all-to-all; Bruck et al., 1997): ⌈log₂ P⌉ steps of several
+// Bruck (all-gather, all-to-all, reduce-scatter; Bruck et al., 1997): ⌈log₂ P⌉ steps of several
 // blocks each; in all-to-all a block travels over one link for every bit set in
 // the distance. For blocks small enough that messages, not bytes, cost.
 //
-// Direct (all-gather, all-to-all): every block straight to where it goes, in the
+// Direct (all-gather, all-to-all, reduce-scatter): every block straight to where it goes, in the
 // order of a 1-factorization: each round pairs all tasks. P−1 messages a task,
 // every byte once.
 //
-// Hub (all-gather, all-to-all): a star to task 0 and back. 2(P−1) messages in all,
-// the fewest there can be.
+// Hub (all-gather, all-to-all, reduce-scatter): a star to task 0 and back. 2(P−1)
+// messages in all, the fewest there can be.
+//
+// A reduce-scatter is an all-to-all after which a task combines what it got, in the
+// canonical association: the same messages, and each task combines P blocks.
 
 package collective
 
@@ -55,14 +59,22 @@ func siblings(p int, self Rank, k int) (from Rank, to []Rank) {
 
 func rounds(p int) int { return bits.Len(uint(p - 1)) }
 
-// doubling combines all values at all tasks. In a scan version 0 is the result
-// and version 1 the block's value; otherwise version 0 is both.
-func doubling(scan bool) maker {
+// doubling is for AllReduce, Scan and ExScan. In scans version 0 is the result and
+// version 1 the block's value; otherwise version 0 is both. In an exclusive scan
+// version 0 begins as what the first lower block sends.
+func doubling(op Op) maker {
 	return func(p int, self, _ Rank, _ int) Program {
 		g := Program{Segments: 1, In: []int32{0}, Out: []int32{0}}
 		total, next := int32(0), int32(1)
+		scan, empty := op != AllReduce, op == ExScan // empty: version 0 is
 		if scan {
 			g.In, total, next = []int32{0, 1}, 1, 2
+		}
+		if empty {
+			g.In = []int32{1}
+			if self == 0 {
+				g.Out = nil
+			}
 		}
 		for k := range rounds(p) {
 			from, to := siblings(p, self, k)
@@ -73,15 +85,21 @@ func doubling(scan bool) maker {
 				g.send(r, k, span(total, 1))
 			}
 			lower := from < self
-			g.recv(from, k, span(next, 1))
 			more := !scan || 1<<(k+1) < p
-			if scan && lower {
-				g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: []int32{0}, With: []int32{next}, Before: true, Keep: more})
+			first := empty && lower
+			came := next
+			if first {
+				came, empty = 0, false
+			} else {
+				next++
+			}
+			g.recv(from, k, span(came, 1))
+			if scan && lower && !first {
+				g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: []int32{0}, With: []int32{came}, Before: true, Keep: more})
 			}
 			if more {
-				g.fold(span(total, 1), span(next, 1), lower)
+				g.Steps = append(g.Steps, Step{Kind: FoldStep, Slots: []int32{total}, With: []int32{came}, Before: lower, Keep: first})
 			}
-			next++
 		}
 		g.Slots = int(next)
 		return g.delivers()
@@ -336,6 +354,47 @@ func hubAllToAll(p int, self, _ Rank, _ int) Program {
 		g.send(Rank(d), laneDown, column(d))
 	}
 	return g.delivers()
+}
+
+// reduceScatter is an all-to-all of parts, of which a task combines those that it gets.
+func reduceScatter(allToAll maker) maker {
+	return func(p int, self, root Rank, spans int) Program {
+		g := allToAll(p, self, root, spans)
+		own := g.In[self]
+		sender := make([]Rank, g.Slots) // whose part comes to a slot, to stay
+		for i := range sender {
+			sender[i] = self
+		}
+		for r, at := range g.Out {
+			sender[at] = Rank(r)
+		}
+		steps := g.Steps[:len(g.Steps)-1]
+		g.Steps = nil
+		have := []partial{{int32(self), 1, own}}
+		for _, st := range steps {
+			g.Steps = append(g.Steps, st)
+			if st.Kind != RecvStep {
+				continue
+			}
+			for _, at := range st.Slots {
+				if r := sender[at]; r != self {
+					have = join(have, partial{int32(r), 1, at}, p, func(left, right *partial) { g.combineBlocks(left, right, own) })
+				}
+			}
+		}
+		g.Out = []int32{have[0].version}
+		return g.delivers()
+	}
+}
+
+// combineBlocks combines two neighbours in the slot of one that is not the task's own.
+func (g *Program) combineBlocks(left, right *partial, own int32) {
+	at, with, before := left.version, right.version, false
+	if at == own {
+		at, with, before = with, at, true
+	}
+	g.fold([]int32{at}, []int32{with}, before)
+	left.version = at
 }
 
 // hubAllGather: all blocks to task 0, and all of them from there to all tasks.

@@ -119,6 +119,19 @@ var plantedMistakes = []struct {
 			}
 		},
 	}},
+	{"an exclusive scan writes its result", Spec{Op: ExScan, Algorithm: Doubling}, "value 0 is", false, mistake{
+		program: func(_ int, _ Rank, g *Program) {
+			for i := range g.Steps {
+				g.Steps[i].Keep = false
+			}
+		},
+	}},
+	{"a reduce-scatter combines before its last receive", Spec{Op: ReduceScatter, Algorithm: Direct}, "value 0 is", false, mistake{
+		program: at(2, func(g *Program) { g.move(g.nth(FoldStep, -1), g.nth(RecvStep, -1)) }),
+	}},
+	{"the hub combines what is for another", Spec{Op: ReduceScatter, Algorithm: Hub}, "value 0 is", false, mistake{
+		program: at(0, func(g *Program) { g.Steps[g.nth(FoldStep, 0)].With[0]++ }),
+	}},
 	{"the root takes a segment for another", Spec{Op: Reduce, Algorithm: Rabenseifner}, "value 0 is", false, mistake{
 		program: at(0, func(g *Program) {
 			a, b := g.nth(RecvStep, -1), g.nth(RecvStep, -2)

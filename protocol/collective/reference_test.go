@@ -91,6 +91,16 @@ func expected(spec Spec, n int, self Rank) (want [][]byte) {
 		return [][]byte{canonical(values, fold)}
 	case Scan:
 		return [][]byte{canonical(values[:self+1], fold)}
+	case ExScan:
+		if self == 0 {
+			return nil
+		}
+		return [][]byte{canonical(values[:self], fold)}
+	case ReduceScatter:
+		for r := range p {
+			values[r] = input(r, self, n)
+		}
+		return [][]byte{canonical(values, fold)}
 	case Scatter:
 		return [][]byte{block(spec.Root, self, n)}
 	case Gather:

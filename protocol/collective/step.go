@@ -21,9 +21,11 @@ const (
 	Reduce
 	AllReduce
 	Scan
+	ExScan
+	ReduceScatter
 )
 
-var opNames = [...]string{"", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan"}
+var opNames = [...]string{"", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "exscan", "reducescatter"}
 
 func (o Op) String() string {
 	if o > 0 && int(o) < len(opNames) {
