@@ -19,6 +19,8 @@ const (
 	opReduce
 	opAllReduce
 	opScan
+	opExScan
+	opReduceScatter
 	opSplit
 	opSave     // has no messages: the sweep tells when it is over
 	opCredit   // the receiver of a stream or group has come so far
@@ -52,18 +54,20 @@ var ops = [...]struct {
 	unasked  bool // begins with its root; who has not come to it passes it on
 	combines bool // values, of which not all can be cut
 }{
-	opSend:      {name: "send"},
-	opBarrier:   {name: "barrier"},
-	opBroadcast: {name: "broadcast", schedule: collective.Broadcast, unasked: true},
-	opScatter:   {name: "scatter", schedule: collective.Scatter, unasked: true},
-	opGather:    {name: "gather", schedule: collective.Gather},
-	opAllGather: {name: "allgather", schedule: collective.AllGather},
-	opAllToAll:  {name: "alltoall", schedule: collective.AllToAll},
-	opReduce:    {name: "reduce", schedule: collective.Reduce, combines: true},
-	opAllReduce: {name: "allreduce", schedule: collective.AllReduce, combines: true},
-	opScan:      {name: "scan", schedule: collective.Scan, combines: true},
-	opSplit:     {name: "split", schedule: collective.AllGather},
-	opSave:      {name: saveName},
+	opSend:          {name: "send"},
+	opBarrier:       {name: "barrier"},
+	opBroadcast:     {name: "broadcast", schedule: collective.Broadcast, unasked: true},
+	opScatter:       {name: "scatter", schedule: collective.Scatter, unasked: true},
+	opGather:        {name: "gather", schedule: collective.Gather},
+	opAllGather:     {name: "allgather", schedule: collective.AllGather},
+	opAllToAll:      {name: "alltoall", schedule: collective.AllToAll},
+	opReduce:        {name: "reduce", schedule: collective.Reduce, combines: true},
+	opAllReduce:     {name: "allreduce", schedule: collective.AllReduce, combines: true},
+	opScan:          {name: "scan", schedule: collective.Scan, combines: true},
+	opExScan:        {name: "exscan", schedule: collective.ExScan, combines: true},
+	opReduceScatter: {name: "reducescatter", schedule: collective.ReduceScatter},
+	opSplit:         {name: "split", schedule: collective.AllGather},
+	opSave:          {name: saveName},
 }
 
 func opName(op uint8) string {

@@ -12,7 +12,7 @@ import (
 // lock: everything else in the process waits for the lock.
 func TestLargeValuesAreNotWorkedOnUnderTheLock(t *testing.T) {
 	size := 4*foldMax + 8
-	ops := []collective.Op{collective.Broadcast, collective.AllToAll, collective.Reduce, collective.Scatter, collective.Gather, collective.AllGather, collective.AllReduce, collective.Scan}
+	ops := []collective.Op{collective.Broadcast, collective.AllToAll, collective.Reduce, collective.Scatter, collective.Gather, collective.AllGather, collective.AllReduce, collective.Scan, collective.ExScan, collective.ReduceScatter}
 	if testing.Short() { // the race detector, which is used with -short, is slow
 		ops = ops[:3]
 	}

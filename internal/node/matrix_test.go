@@ -31,6 +31,7 @@ var matrixSizes = []int{0, 1, 8, 2<<10 + 1, 3001, eagerMax, eagerMax + 8, 8 << 2
 var matrixOps = []collective.Op{
 	collective.Broadcast, collective.Scatter, collective.Gather, collective.AllGather,
 	collective.AllToAll, collective.Reduce, collective.AllReduce, collective.Scan,
+	collective.ExScan, collective.ReduceScatter,
 }
 
 // trial is one operation of the matrix.
@@ -62,7 +63,9 @@ func (x trial) plan() Plan {
 	return p
 }
 
-func (x trial) vector() bool { return x.op == collective.Broadcast || x.op >= collective.Reduce }
+func (x trial) vector() bool {
+	return x.op == collective.Broadcast || x.op >= collective.Reduce && x.op != collective.ReduceScatter
+}
 
 // whole reports whether it combines whole values.
 func (x trial) whole() bool {
@@ -83,6 +86,13 @@ func (x trial) input(r, d int) []byte {
 	if x.vector() {
 		return message(x.size, x.seed<<16|uint64(r))
 	}
+	if x.op == collective.ReduceScatter { // what a task gets has one length
+		size := x.size
+		if d%2 == 1 {
+			size = x.size / 16 * 8
+		}
+		return append([]byte{}, message(size, x.seed<<32|uint64(r)<<16|uint64(d))...) // empty, not absent
+	}
 	h := protocol.Mix(x.seed<<32|uint64(r), uint64(d))
 	switch h % 8 {
 	case 0:
@@ -100,7 +110,7 @@ func (x trial) combine(dst, left, right []byte) ([]byte, error) {
 	if len(left) != len(right) {
 		return nil, collective.ErrSize
 	}
-	if len(dst) != len(left) {
+	if len(dst) != len(left) || dst == nil {
 		dst = make([]byte, len(left))
 	}
 	if x.elem() == 1 {
@@ -124,16 +134,16 @@ func (x trial) combine(dst, left, right []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// canonical combines the values of tasks lo … hi−1 in the canonical association.
-func (x trial) canonical(lo, hi int) []byte {
+// canonical combines what tasks lo … hi−1 give to task d in the canonical association.
+func (x trial) canonical(lo, hi, d int) []byte {
 	if hi-lo == 1 {
-		return x.input(lo, 0)
+		return x.input(lo, d)
 	}
 	half := 1
 	for 2*half < hi-lo {
 		half *= 2
 	}
-	v, err := x.combine(nil, x.canonical(lo, lo+half), x.canonical(lo+half, hi))
+	v, err := x.combine(nil, x.canonical(lo, lo+half, d), x.canonical(lo+half, hi, d))
 	if err != nil {
 		panic(err)
 	}
@@ -153,8 +163,8 @@ func (x trial) call(self, p int) Call {
 		} else if x.room {
 			c.Room = make([]byte, x.size)
 		}
-	case collective.Scatter, collective.AllToAll:
-		if x.op == collective.AllToAll || self == x.root {
+	case collective.Scatter, collective.AllToAll, collective.ReduceScatter:
+		if x.op != collective.Scatter || self == x.root {
 			for d := range p {
 				c.Values = append(c.Values, x.input(self, d))
 			}
@@ -180,7 +190,7 @@ func (x trial) want(p int) (all [][][]byte) {
 	var total [][]byte
 	switch x.op {
 	case collective.Reduce, collective.AllReduce:
-		total = [][]byte{x.canonical(0, p)}
+		total = [][]byte{x.canonical(0, p, 0)}
 	case collective.Broadcast:
 		total = [][]byte{x.input(x.root, 0)}
 	case collective.Gather, collective.AllGather:
@@ -192,7 +202,13 @@ func (x trial) want(p int) (all [][][]byte) {
 		mine := total
 		switch x.op {
 		case collective.Scan:
-			mine = [][]byte{x.canonical(0, self+1)}
+			mine = [][]byte{x.canonical(0, self+1, 0)}
+		case collective.ExScan:
+			if self > 0 {
+				mine = [][]byte{x.canonical(0, self, 0)}
+			}
+		case collective.ReduceScatter:
+			mine = [][]byte{x.canonical(0, p, self)}
 		case collective.Scatter:
 			mine = [][]byte{x.input(x.root, self)}
 		case collective.AllToAll:
@@ -268,7 +284,7 @@ func trials(op collective.Op, p int) (all []trial) {
 
 // rooted reports whether an operation has a root.
 func rooted(op collective.Op) bool {
-	return op != collective.AllGather && op != collective.AllToAll && op != collective.AllReduce && op != collective.Scan
+	return op < collective.AllGather || op == collective.Reduce
 }
 
 // blocksMax bounds the bytes of all blocks together: all tasks are in one process.
@@ -417,7 +433,7 @@ func TestLargeCollectives(t *testing.T) {
 				if rooted(op) {
 					x.root = rng.IntN(p)
 				}
-				if op == collective.AllToAll {
+				if op == collective.AllToAll || op == collective.ReduceScatter {
 					x.size = short(1<<20, 1<<18)
 				}
 				all = append(all, x)
