@@ -49,6 +49,10 @@ var thrifty = map[string]func(ctx context.Context, t *coppice.Task) func() error
 	"scan of int": func(ctx context.Context, t *coppice.Task) func() error {
 		return func() error { _, err := coppice.Scan(ctx, t, 7, coppice.Sum); return err }
 	},
+	"reducescatter of int": func(ctx context.Context, t *coppice.Task) func() error {
+		parts := make([]int, t.Size())
+		return func() error { _, err := coppice.ReduceScatter(ctx, t, parts, coppice.Sum); return err }
+	},
 	"gather into": func(ctx context.Context, t *coppice.Task) func() error {
 		into := coppice.Into(make([]int, t.Size()))
 		return func() error { _, err := coppice.Gather(ctx, t, 7, into); return err }

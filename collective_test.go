@@ -154,14 +154,16 @@ func TestEmptyValues(t *testing.T) {
 						g, err6 := coppice.Gather(ctx, task, e, opts...)
 						h, err7 := coppice.Scan(ctx, task, e, coppice.Max, opts...)
 						i, err8 := coppice.AllReduceFunc(ctx, task, "", func(a, b string) string { return a + b }, opts...)
-						if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, err8); err != nil {
+						j, err9 := coppice.ExScan(ctx, task, e, coppice.Min, opts...)
+						k, err10 := coppice.ReduceScatter(ctx, task, parts, coppice.Sum, opts...)
+						if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, err8, err9, err10); err != nil {
 							return err
 						}
 						if task.Rank() != 0 {
 							g = make([][]int32, p)
 						}
-						if len(c)+len(d)+len(f)+len(h)+len(i) > 0 || len(a) != p || len(b) != p || len(g) != p {
-							return fmt.Errorf("%v %v %v %v %v %v %v %q", a, b, c, d, f, g, h, i)
+						if len(c)+len(d)+len(f)+len(h)+len(i)+len(j)+len(k) > 0 || len(a) != p || len(b) != p || len(g) != p {
+							return fmt.Errorf("%v %v %v %v %v %v %v %q %v %v", a, b, c, d, f, g, h, i, j, k)
 						}
 					}
 				}
@@ -185,6 +187,26 @@ func TestBadCalls(t *testing.T) {
 		},
 		"6 parts; allowed: one for each of 5": func(ctx context.Context, t *coppice.Task) error {
 			_, err := coppice.AllToAll(ctx, t, make([]int, 6))
+			return err
+		},
+		"reducescatter: 4 parts; allowed: one for each of 5": func(ctx context.Context, t *coppice.Task) error {
+			_, err := coppice.ReduceScatter(ctx, t, make([]int, 4), coppice.Sum)
+			return err
+		},
+		"reducescatter: 6 parts; allowed: one for each of 5": func(ctx context.Context, t *coppice.Task) error {
+			_, err := coppice.ReduceScatterFunc(ctx, t, make([]string, 6), func(a, b string) string { return a })
+			return err
+		},
+		"reducescatter: xor of float64; allowed: sum, product, min, max": func(ctx context.Context, t *coppice.Task) error {
+			_, err := coppice.ReduceScatter(ctx, t, make([]float64, 5), coppice.Xor)
+			return err
+		},
+		"reducescatter: Into has a []int, the operation a int; allowed: the same": func(ctx context.Context, t *coppice.Task) error {
+			_, err := coppice.ReduceScatter(ctx, t, make([]int, 5), coppice.Sum, coppice.Into([]int{1}))
+			return err
+		},
+		"exscan: and of float64; allowed: sum, product, min, max": func(ctx context.Context, t *coppice.Task) error {
+			_, err := coppice.ExScan(ctx, t, 1.5, coppice.And)
 			return err
 		},
 		"scatter: root 5; allowed: 0 to 4": func(ctx context.Context, t *coppice.Task) error {
@@ -324,6 +346,22 @@ func scanning(n int) deed {
 	}
 }
 
+// partsOf is a reduce-scatter of parts that have so many numbers.
+func partsOf(lengths ...int) deed {
+	return func(ctx context.Context, t *coppice.Task) error {
+		parts := stage.Fill(t.Size(), func(d int) []float64 { return make([]float64, lengths[d%len(lengths)]) })
+		_, err := coppice.ReduceScatter(ctx, t, parts, coppice.Sum)
+		return err
+	}
+}
+
+func exScanning(n int) deed {
+	return func(ctx context.Context, t *coppice.Task) error {
+		_, err := coppice.ExScan(ctx, t, make([]int16, n), coppice.Sum)
+		return err
+	}
+}
+
 func allGathering[T any](v T) deed {
 	return func(ctx context.Context, t *coppice.Task) error {
 		_, err := coppice.AllGather(ctx, t, v)
@@ -348,6 +386,14 @@ func init() {
 		"none and some reduced":         {deed: reducing(nil, coppice.Sum), others: reducing(large[:2], coppice.Sum), kind: "mismatch"},
 		"operations of reductions":      {deed: reducing([]float64{1}, coppice.Sum), others: reducing([]float64{1}, coppice.Max), kind: "mismatch"},
 		"lengths of scanned":            {deed: scanning(3), others: scanning(4), kind: "mismatch"},
+		"lengths of scanned before":     {deed: exScanning(3), others: exScanning(4), kind: "mismatch"},
+		"lengths of parts":              {deed: partsOf(3), others: partsOf(2), kind: "mismatch"},
+		"small and large parts":         {deed: partsOf(2), others: partsOf(20_000), kind: "mismatch"},
+		"some parts and none":           {deed: partsOf(2), others: partsOf(0), kind: "mismatch"},
+		"order of lengths of parts":     {deed: partsOf(1, 2), others: partsOf(2, 1), kind: "mismatch"},
+		"scan, exscan":                  {deed: scanning(3), others: exScanning(3), kind: "mismatch"},
+		"reducescatter, alltoall":       {deed: partsOf(1), others: exchangingAll, kind: "mismatch"},
+		"returns, reducescatter":        {deed: nothing, others: partsOf(1), returns: true, kind: "mismatch"},
 		"types gathered":                {deed: gathering("a"), others: gathering(1), kind: "mismatch"},
 		"roots of gathers":              {deed: gathering(1, coppice.Root(1)), others: gathering(1, coppice.Root(3)), kind: "mismatch"},
 		"types gathered by all":         {deed: allGathering("a"), others: allGathering([]byte("a")), kind: "mismatch"},
@@ -386,7 +432,7 @@ func scatteringFrom(root int) deed {
 func TestLastOneWaitsInCollectives(t *testing.T) {
 	for name, f := range map[string]deed{
 		"reduce": reducing([]float64{1}, coppice.Sum), "allgather": allGathering("a"), "alltoall": exchangingAll,
-		"scatter": scatteringFrom(0), "gather": gathering(1, coppice.Root(stage.Odd)), "scan": scanning(2), "func": func(ctx context.Context, t *coppice.Task) error {
+		"scatter": scatteringFrom(0), "gather": gathering(1, coppice.Root(stage.Odd)), "scan": scanning(2), "exscan": exScanning(2), "reducescatter": partsOf(2), "func": func(ctx context.Context, t *coppice.Task) error {
 			_, err := coppice.ScanFunc(ctx, t, "x", func(a, b string) string { return a + b })
 			return err
 		},
@@ -420,6 +466,12 @@ var userFuncs = map[string]func(ctx context.Context, t *coppice.Task, f func(a, 
 	},
 	"allreduce": func(ctx context.Context, t *coppice.Task, f func(a, b float64) float64) (float64, error) {
 		return coppice.AllReduceFunc(ctx, t, float64(t.Rank()), f)
+	},
+	"exscan": func(ctx context.Context, t *coppice.Task, f func(a, b float64) float64) (float64, error) {
+		return coppice.ExScanFunc(ctx, t, float64(t.Rank()), f)
+	},
+	"reducescatter": func(ctx context.Context, t *coppice.Task, f func(a, b float64) float64) (float64, error) {
+		return coppice.ReduceScatterFunc(ctx, t, make([]float64, t.Size()), f)
 	},
 	"scan": func(ctx context.Context, t *coppice.Task, f func(a, b float64) float64) (float64, error) {
 		return coppice.ScanFunc(ctx, t, float64(t.Rank()), f)

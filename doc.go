@@ -37,12 +37,13 @@
 //	Gather, AllGather       a value of each, at the root or at all
 //	AllToAll                a value of each for each
 //	Reduce, AllReduce       the values of all combined, at the root or at all
-//	Scan                    those of the tasks up to each
+//	Scan, ExScan            those of the tasks up to each, or before each
+//	ReduceScatter           a value of each for each, combined
 //	Agree                   the values of all combined, the same for all or for none
 //
 // Numbers, and slices of numbers, are combined with an Op such as Sum; ReduceFunc,
-// AllReduceFunc and ScanFunc combine anything with a function. Where only the root
-// has a result, the others get nil or zero. How data travels is chosen by its size
+// AllReduceFunc, ScanFunc, ExScanFunc and ReduceScatterFunc combine anything with a
+// function. Where only the root has a result, the others get nil or zero. How data travels is chosen by its size
 // and the number of tasks, and makes no difference to the result: not even to the
 // last bits of a sum of floats.
 //

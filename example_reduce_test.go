@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/coppice-go/coppice"
 )
@@ -69,6 +70,51 @@ func ExampleScan() {
 	// task 2 has lines 14 to 20
 }
 
+// Each task has some records, and writes them behind those of the tasks before it.
+func ExampleExScan() {
+	records := []int{10, 3, 7}
+	runExample(3, func(ctx context.Context, t *coppice.Task) error {
+		first, err := coppice.ExScan(ctx, t, records[t.Rank()], coppice.Sum)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("task %d writes %d records from number %d on\n", t.Rank(), records[t.Rank()], first)
+		return nil
+	})
+	// Unordered output:
+	// task 0 writes 10 records from number 0 on
+	// task 1 writes 3 records from number 10 on
+	// task 2 writes 7 records from number 13 on
+}
+
+// Each task has counted letters, and each adds up the counts of the letters that
+// are its own.
+func ExampleReduceScatter() {
+	words := []string{"hazel", "alder", "larch"}
+	letters := []string{"ae", "lr"} // by task
+	runExample(2, func(ctx context.Context, t *coppice.Task) error {
+		parts := make([][]int, t.Size())
+		for r := range parts {
+			for _, letter := range letters[r] {
+				n := 0
+				for i := t.Rank(); i < len(words); i += t.Size() {
+					n += strings.Count(words[i], string(letter))
+				}
+				parts[r] = append(parts[r], n)
+			}
+		}
+		sums, err := coppice.ReduceScatter(ctx, t, parts, coppice.Sum)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("task %d: %s %d\n", t.Rank(), letters[t.Rank()], sums)
+		return nil
+	})
+	// Unordered output:
+	// task 0: ae [3 2]
+	// task 1: lr [3 2]
+}
+
 // The function gets what comes from lower ranks on the left, so it need not
 // commute; it must be associative.
 func ExampleReduceFunc() {
@@ -124,6 +170,53 @@ func ExampleScanFunc() {
 	// after entry 0: 400
 	// after entry 1: 600
 	// after entry 2: 850
+}
+
+// What comes before each task's words: task 0 gets the zero value.
+func ExampleExScanFunc() {
+	words := []string{"cut", "and", "grown", "again"}
+	join := func(a, b string) string { return a + " " + b }
+	runExample(4, func(ctx context.Context, t *coppice.Task) error {
+		before, err := coppice.ExScanFunc(ctx, t, words[t.Rank()], join)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%q comes after %q\n", words[t.Rank()], before)
+		return nil
+	})
+	// Unordered output:
+	// "cut" comes after ""
+	// "and" comes after "cut"
+	// "grown" comes after "cut and"
+	// "again" comes after "cut and grown"
+}
+
+// Each task sorts what it has by who is to have it, and gets the lists of all for
+// it, merged.
+func ExampleReduceScatterFunc() {
+	merge := func(a, b []string) []string {
+		all := slices.Concat(a, b)
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	seen := [][]string{{"ash", "oak"}, {"hazel"}, {"hazel", "oak"}}
+	runExample(3, func(ctx context.Context, t *coppice.Task) error {
+		parts := make([][]string, t.Size())
+		for _, tree := range seen[t.Rank()] {
+			to := len(tree) % t.Size()
+			parts[to] = append(parts[to], tree)
+		}
+		trees, err := coppice.ReduceScatterFunc(ctx, t, parts, merge)
+		if err != nil {
+			return err
+		}
+		fmt.Println("task", t.Rank(), "has", trees)
+		return nil
+	})
+	// Unordered output:
+	// task 0 has [ash oak]
+	// task 1 has []
+	// task 2 has [hazel]
 }
 
 // atRoot prints, at task 0 alone, what the values make together.

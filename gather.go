@@ -111,7 +111,7 @@ func (b *blocks[T]) begin(t *Task, op collective.Op, s settings) (err error) {
 	}
 	results := t.Size()
 	switch all, ok := s.into.([]T); {
-	case op == collective.Scatter: // there is one
+	case op == collective.Scatter || op == collective.ReduceScatter: // there is one
 		if results = 1; s.into != nil {
 			into, err := given(b.codec, &s)
 			if err != nil {

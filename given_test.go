@@ -30,7 +30,11 @@ func TestWithoutGroupOrContext(t *testing.T) {
 		"allreduce": func(ctx context.Context, t *coppice.Task) error {
 			return drop(coppice.AllReduce(ctx, t, 1, coppice.Sum))
 		},
-		"scan": func(ctx context.Context, t *coppice.Task) error { return drop(coppice.ScanFunc(ctx, t, 1, sum)) },
+		"scan":   func(ctx context.Context, t *coppice.Task) error { return drop(coppice.ScanFunc(ctx, t, 1, sum)) },
+		"exscan": func(ctx context.Context, t *coppice.Task) error { return drop(coppice.ExScanFunc(ctx, t, 1, sum)) },
+		"reducescatter": func(ctx context.Context, t *coppice.Task) error {
+			return drop(coppice.ReduceScatter(ctx, t, []int{1}, coppice.Sum))
+		},
 		"agree": func(ctx context.Context, t *coppice.Task) error {
 			_, _, err := coppice.Agree(ctx, t, 1, sum)
 			return err

@@ -60,7 +60,7 @@ func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
 // values may be combined as they come.
 func Commutative() Option { return Option{kind: commutativeOption} }
 
-// Backups says whether what ReduceFunc, AllReduceFunc or ScanFunc has combined so far at a task is
+// Backups says whether what ReduceFunc, AllReduceFunc, ScanFunc or ExScanFunc has combined so far at a task is
 // kept at another process, that of the task whose value was combined last. If the task
 // is run again, it is not combined again. That changes no result. Without this option it is
 // kept when to combine it again would take ten times as long as to send it. Backups(true) also
@@ -163,7 +163,7 @@ var options = [...]struct{ name, with string }{
 	commutativeOption: {"Commutative", "reductions, scans"},
 	lostOption:        {"WithoutLost", "all but Save, Once"},
 	storedOption:      {"Stored", "Save, Once"},
-	backupsOption:     {"Backups", "ReduceFunc, AllReduceFunc, ScanFunc"},
+	backupsOption:     {"Backups", "ReduceFunc, AllReduceFunc, ScanFunc, ExScanFunc"},
 }
 
 // misplaced is the error of an option that means nothing to an operation.
@@ -191,7 +191,7 @@ func takes(op collective.Op) optionSet {
 		return rootedTakes
 	case collective.Reduce, collective.AllReduce:
 		return reduceTakes
-	case collective.Scan:
+	case collective.Scan, collective.ExScan, collective.ReduceScatter:
 		return scanTakes
 	}
 	return valueTakes

@@ -56,6 +56,18 @@ func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
 		"scan by function": {"Mode Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.ScanFunc(ctx, t, v, add, o))
 		}},
+		"exscan": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.ExScan(ctx, t, v, coppice.Sum, o))
+		}},
+		"exscan by function": {"Mode Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.ExScanFunc(ctx, t, v, add, o))
+		}},
+		"reducescatter": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.ReduceScatter(ctx, t, [][]int{v}, coppice.Sum, o))
+		}},
+		"reducescatter by function": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+			return only(coppice.ReduceScatterFunc(ctx, t, [][]int{v}, add, o))
+		}},
 		"save": {"Stored", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return coppice.Save(ctx, t, new(int), o)
 		}},

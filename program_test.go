@@ -36,9 +36,13 @@ const (
 	doReduce
 	doAllReduce
 	doScan
+	doExScan
+	doReduceScatter
 	doReduceFunc
 	doAllReduceFunc
 	doScanFunc
+	doExScanFunc
+	doReduceScatterFunc
 	doRing // messages to the next task
 	doKinds
 	doFork
@@ -160,7 +164,7 @@ func (s *source) operation(g int) statement {
 // count is how many elements the value of task r for task d has. In reductions
 // all have as many.
 func (x *statement) count(r, d int) int {
-	if x.do >= doReduce && x.do <= doScan {
+	if x.do >= doReduce && x.do <= doReduceScatter {
 		r, d = 0, 0
 	}
 	h := protocol.Mix(x.seed, uint64(r)<<20|uint64(d))
@@ -196,9 +200,9 @@ func runStatement(ctx context.Context, t *coppice.Task, x *statement) error {
 	switch {
 	case x.do == doBarrier:
 		return coppice.Barrier(ctx, t)
-	case x.do >= doReduce && x.do <= doScan:
+	case x.do >= doReduce && x.do <= doReduceScatter:
 		return runNumbers(ctx, t, x)
-	case x.do >= doReduceFunc && x.do <= doScanFunc:
+	case x.do >= doReduceFunc && x.do <= doReduceScatterFunc:
 		return runFuncs(ctx, t, x)
 	}
 	switch x.typ % 9 {
@@ -293,7 +297,7 @@ func scribble[T any](x *statement, values ...T) {
 // options are those of the statement, but for Into.
 func (x *statement) options() (all []coppice.Option) {
 	switch x.do {
-	case doAllGather, doAllToAll, doScan, doScanFunc: // they have none
+	case doAllGather, doAllToAll, doScan, doScanFunc, doExScan, doExScanFunc, doReduceScatter, doReduceScatterFunc: // they have none
 	default:
 		all = append(all, coppice.Root(x.root))
 	}
@@ -410,9 +414,19 @@ func serial[T any](x *statement, self, p int, value func(r int) T, f func(a, b T
 		}
 	case doScan, doScanFunc:
 		return canonical(0, self+1, value, f)
+	case doExScan, doExScanFunc:
+		if self == 0 {
+			return want
+		}
+		return canonical(0, self, value, f)
+	case doReduceScatter, doReduceScatterFunc:
+		return canonical(0, p, func(r int) T { return value(partOf(r, self)) }, f)
 	}
 	return canonical(0, p, value, f)
 }
+
+// partOf stands for task r where the value is its part for task d.
+func partOf(r, d int) int { return r + (d+1)<<10 }
 
 func runNumbers(ctx context.Context, t *coppice.Task, x *statement) error {
 	switch x.typ % 5 {
@@ -452,7 +466,7 @@ func reduceScalar[E interface {
 	coppice.Numeric
 }](ctx context.Context, t *coppice.Task, x *statement, value func(r int) E) error {
 	want := serial(x, t.Rank(), t.Size(), value, func(a, b E) E { return combine(x.op, a, b) })
-	got, err := reduceBy(ctx, t, x, value(t.Rank()), x.options())
+	got, err := reduceBy(ctx, t, x, value, x.options())
 	if err != nil {
 		return err
 	}
@@ -460,8 +474,16 @@ func reduceScalar[E interface {
 }
 
 // reduceBy calls the reduction that the statement says.
-func reduceBy[T coppice.Numeric](ctx context.Context, t *coppice.Task, x *statement, v T, opts []coppice.Option) (T, error) {
+func reduceBy[T coppice.Numeric](ctx context.Context, t *coppice.Task, x *statement, value func(r int) T, opts []coppice.Option) (T, error) {
+	v := value(t.Rank())
+	defer func() { scribble(x, v) }()
 	switch x.do {
+	case doExScan:
+		return coppice.ExScan(ctx, t, v, x.op, opts...)
+	case doReduceScatter:
+		parts := stage.Fill(t.Size(), func(d int) T { return value(partOf(t.Rank(), d)) })
+		defer scribble(x, parts...)
+		return coppice.ReduceScatter(ctx, t, parts, x.op, opts...)
 	case doReduce:
 		return coppice.Reduce(ctx, t, v, x.op, opts...)
 	case doAllReduce:
@@ -483,19 +505,18 @@ func reduceSlice[E real](ctx context.Context, t *coppice.Task, x *statement, val
 	}
 	var got []E
 	var err error
-	mine := row(t.Rank())
-	switch v := any(mine).(type) {
-	case []float64:
+	switch row := any(row).(type) {
+	case func(int) []float64:
 		var g []float64
-		g, err = reduceBy(ctx, t, x, v, opts)
+		g, err = reduceBy(ctx, t, x, row, opts)
 		got = any(g).([]E)
-	case []int32:
+	case func(int) []int32:
 		var g []int32
-		g, err = reduceBy(ctx, t, x, v, opts)
+		g, err = reduceBy(ctx, t, x, row, opts)
 		got = any(g).([]E)
-	case []uint8:
+	case func(int) []uint8:
 		var g []uint8
-		g, err = reduceBy(ctx, t, x, v, opts)
+		g, err = reduceBy(ctx, t, x, row, opts)
 		got = any(g).([]E)
 	}
 	if err != nil {
@@ -504,7 +525,7 @@ func reduceSlice[E real](ctx context.Context, t *coppice.Task, x *statement, val
 	if !slicesEqual(got, want, func(a, b E) bool { return same(a, b) }) {
 		return fmt.Errorf("reduction of %d numbers gave %d, or others", len(want), len(got))
 	}
-	scribble(x, mine, got)
+	scribble(x, got)
 	return nil
 }
 
@@ -532,6 +553,11 @@ func reduceFunc[T any](ctx context.Context, t *coppice.Task, x *statement, value
 	switch x.do {
 	case doReduceFunc:
 		got, err = coppice.ReduceFunc(ctx, t, value(t.Rank()), f, opts...)
+	case doExScanFunc:
+		got, err = coppice.ExScanFunc(ctx, t, value(t.Rank()), f, opts...)
+	case doReduceScatterFunc:
+		parts := stage.Fill(t.Size(), func(d int) T { return value(partOf(t.Rank(), d)) })
+		got, err = coppice.ReduceScatterFunc(ctx, t, parts, f, opts...)
 	case doAllReduceFunc:
 		got, err = coppice.AllReduceFunc(ctx, t, value(t.Rank()), f, opts...)
 	default:

@@ -3,6 +3,7 @@ package coppice
 import (
 	"cmp"
 	"context"
+	"math"
 	"reflect"
 
 	"github.com/coppice-go/coppice/internal/codec"
@@ -84,6 +85,23 @@ func Scan[T Numeric](ctx context.Context, t *Task, v T, op Op, opts ...Option) (
 	return reduce(ctx, t, collective.Scan, v, op, opts)
 }
 
+// ExScan combines, at each task, the values of the tasks before it, its own not
+// included. The result at task r is what Reduce among tasks 0 … r−1 gives, and
+// at task 0 it is zero.
+func ExScan[T Numeric](ctx context.Context, t *Task, v T, op Op, opts ...Option) (T, error) {
+	return reduce(ctx, t, collective.ExScan, v, op, opts)
+}
+
+// ReduceScatter combines parts[r] of all tasks at task r, for each r. The result
+// is what Reduce of these parts gives at root r. Each of the parts of a task may
+// have a length of its own, which is the same at all tasks.
+func ReduceScatter[T Numeric](ctx context.Context, t *Task, parts []T, op Op, opts ...Option) (part T, err error) {
+	return reduceScatter(ctx, t, parts, opts, func(c *codec.Codec[T]) (node.Call, error) {
+		call, _, err := numbers(c, op)
+		return call, err
+	})
+}
+
 // ReduceFunc combines the values of all tasks at the root, in the order of ranks:
 // f(a, b) gets a from lower ranks than b. It must be associative. See Commutative.
 func ReduceFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
@@ -100,6 +118,17 @@ func ScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts .
 	return reduceFunc(ctx, t, collective.Scan, v, f, opts)
 }
 
+// ExScanFunc is ExScan with a function, as in ReduceFunc.
+func ExScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
+	return reduceFunc(ctx, t, collective.ExScan, v, f, opts)
+}
+
+// ReduceScatterFunc is ReduceScatter with a function, as in ReduceFunc. Parts may
+// differ in length.
+func ReduceScatterFunc[T any](ctx context.Context, t *Task, parts []T, f func(a, b T) T, opts ...Option) (part T, err error) {
+	return reduceScatter(ctx, t, parts, opts, func(c *codec.Codec[T]) (node.Call, error) { return function(c, f), nil })
+}
+
 // reduce carries out a reduction of numbers.
 func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op Op, opts []Option) (result T, err error) {
 	return perform(ctx, t, what.String(), opts, func(g *Task, s settings) (result T, err error) {
@@ -107,23 +136,28 @@ func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op
 		if err != nil {
 			return result, err
 		}
-		kind := reflect.TypeFor[T]().Kind()
-		elem := c.ElemSize()
-		if elem == 0 {
-			elem, _ = c.Size()
-		} else {
-			kind = reflect.TypeFor[T]().Elem().Kind()
-		}
-		combine, exact, err := fold.For(op, kind)
+		call, exact, err := numbers(c, op)
 		if err != nil {
 			return result, err
 		}
-		call := node.Call{
-			Sign: protocol.Mix(c.Signature(), uint64(op)), Type: c.Name(),
-			Kind: collective.Kind{Elem: elem, Fold: combine},
-		}
 		return combined(ctx, g, what, c, &v, &s, call, exact)
 	})
+}
+
+// numbers is a call that combines numbers. exact: the order in which they are combined makes no difference.
+func numbers[T Numeric](c *codec.Codec[T], op Op) (call node.Call, exact bool, err error) {
+	kind := reflect.TypeFor[T]().Kind()
+	elem := c.ElemSize()
+	if elem == 0 {
+		elem, _ = c.Size()
+	} else {
+		kind = reflect.TypeFor[T]().Elem().Kind()
+	}
+	combine, exact, err := fold.For(op, kind)
+	return node.Call{
+		Sign: protocol.Mix(c.Signature(), uint64(op)), Type: c.Name(),
+		Kind: collective.Kind{Elem: elem, Fold: combine},
+	}, exact, err
 }
 
 // reduceFunc carries out a reduction with a function.
@@ -133,9 +167,13 @@ func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f 
 		if err != nil {
 			return result, err
 		}
-		call := node.Call{Sign: protocol.Mix(c.Signature(), functionSign), Type: c.Name(), Works: true, Kind: combining(c, f)}
-		return combined(ctx, g, what, c, &v, &s, call, false)
+		return combined(ctx, g, what, c, &v, &s, function(c, f), false)
 	})
+}
+
+// function is a call that combines values by a function.
+func function[T any](c *codec.Codec[T], f func(a, b T) T) node.Call {
+	return node.Call{Sign: protocol.Mix(c.Signature(), functionSign), Type: c.Name(), Works: true, Kind: combining(c, f)}
 }
 
 // combining is the kind of data that a function combines.
@@ -188,8 +226,51 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	}
 	call.Plan = s.planned(t.at().Choose(what, choice))
 	r, err := t.do(ctx, call)
-	if err != nil || what == collective.Reduce && t.Rank() != s.root {
+	if err != nil || what == collective.Reduce && t.Rank() != s.root || what == collective.ExScan && t.Rank() == 0 {
 		return result, err
 	}
 	return decode(c, r, s)
+}
+
+// reduceScatter carries out a reduction of parts, which call says how to combine.
+func reduceScatter[T any](ctx context.Context, t *Task, parts []T, opts []Option, call func(*codec.Codec[T]) (node.Call, error)) (part T, err error) {
+	return perform(ctx, t, collective.ReduceScatter.String(), opts, func(g *Task, s settings) (part T, err error) {
+		var b blocks[T]
+		if err := b.begin(g, collective.ReduceScatter, s); err != nil {
+			return part, err
+		}
+		how, err := call(b.codec)
+		if err != nil {
+			return part, err
+		}
+		b.call.Sign, b.call.Works, b.call.Kind = how.Sign, how.Works, how.Kind
+		some, err := few(t, g, parts)
+		if err == nil {
+			err = b.several(some)
+		}
+		if err != nil {
+			return part, err
+		}
+		switch {
+		case b.choice.Bytes != node.Unknown:
+		case how.Kind.Loose: // others may have larger parts
+			b.choice.Bytes = math.MaxInt64
+		default:
+			b.choice.Bytes, b.choice.Lengths = int64(b.size), lengths(b.call.Values)
+		}
+		r, err := b.do(ctx)
+		if err != nil {
+			return part, err
+		}
+		return decode(b.codec, node.Result{Value: r.Values[0], Shared: r.Lent[0]}, &b.s)
+	})
+}
+
+// lengths stands for those of parts: tasks that pass others call another operation.
+func lengths(parts [][]byte) uint16 {
+	var sum uint64
+	for _, p := range parts {
+		sum = protocol.Mix(sum, uint64(len(p)))
+	}
+	return uint16(sum)
 }

@@ -10,11 +10,12 @@ import (
 // Choice is what the choice of an algorithm depends on.
 type Choice struct {
 	Root     int
-	Bytes    int64 // of a task's value, or block; Unknown where tasks may differ
-	Pieces   bool  // the value may be cut into pieces
-	AnyOrder bool  // values may be combined in any order
-	Decides  bool  // this task, the root, decides for all
-	Dear     bool  // to combine two values takes long: tasks share that, as they do with large ones
+	Bytes    int64  // of a task's value, or block; Unknown where tasks may differ
+	Pieces   bool   // the value may be cut into pieces
+	AnyOrder bool   // values may be combined in any order
+	Decides  bool   // this task, the root, decides for all
+	Lengths  uint16 // stands for the lengths of parts, where they are the same at all tasks
+	Dear     bool   // to combine two values takes long: tasks share that, as they do with large ones
 
 	Corrected bool // a reduction outlives deaths,
 	Failures  int  // so many
@@ -48,7 +49,7 @@ func (m *Member) Choose(op collective.Op, c Choice) Plan {
 		return p // along a tree of package broadcast, in which a parent and its children may be on different hosts
 	}
 	p.flags |= scheduled
-	p.tree = uint8(r.Algorithm)
+	p.tree, p.fixArg = uint8(r.Algorithm), c.Lengths
 	if c.AnyOrder {
 		p.flags |= anyOrder
 	}

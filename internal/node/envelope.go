@@ -152,7 +152,7 @@ type Plan struct {
 	flags      planFlags
 	root       uint32
 	treeArg    uint16 // tree's number; by schedule: in how many pieces
-	fixArg     uint16 // correction's number
+	fixArg     uint16 // correction's number; by schedule: Choice.Lengths
 }
 
 type planFlags uint8

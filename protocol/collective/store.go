@@ -437,9 +437,6 @@ func (f *Operands) Combine() error {
 		return nil
 	}
 	dst, err := f.fold(f.Result, f.Left, f.Right)
-	if dst == nil {
-		dst = []byte{} // empty: there is a result
-	}
 	if len(dst) == 0 || len(f.Result) == 0 || &dst[0] != &f.Result[0] {
 		f.loan = 0
 	}
