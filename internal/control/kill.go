@@ -74,7 +74,7 @@ func ParseCount(text string, least int) (n int, ok bool) {
 // Operations are the names of the operations at which a kill point may be.
 var Operations = []string{
 	"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall",
-	"reduce", "allreduce", "scan", "send", "recv", "split", "agree", "save", "once",
+	"reduce", "allreduce", "scan", "exscan", "reducescatter", "send", "recv", "split", "agree", "save", "once",
 }
 
 // String writes what ParseKill reads.

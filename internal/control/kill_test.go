@@ -46,7 +46,7 @@ func TestOtherFormsOfKillsAreRefused(t *testing.T) {
 func TestKillsInUnknownOperationsAreRefused(t *testing.T) {
 	for _, op := range []string{"all-reduce", "Reduce", "-x", "bcast", "reduce ", "reduc"} {
 		text := "3@" + op + "#1/2"
-		want := fmt.Sprintf("kill %q: operation %q; allowed: barrier, broadcast, scatter, gather, allgather, alltoall, reduce, allreduce, scan, send, recv, split, agree, save, once", text, op)
+		want := fmt.Sprintf("kill %q: operation %q; allowed: barrier, broadcast, scatter, gather, allgather, alltoall, reduce, allreduce, scan, exscan, reducescatter, send, recv, split, agree, save, once", text, op)
 		if k, err := ParseKill(text); err == nil || err.Error() != want {
 			t.Errorf("%q: read as %+v, error %v", text, k, err)
 		}

@@ -116,6 +116,14 @@ var agreedOperations = []struct {
 		_, err := coppice.Scan(ctx, t, t.Rank(), coppice.Sum, coppice.Mode(coppice.Agreed))
 		return "", err
 	}},
+	{"exscan", func(ctx context.Context, t *coppice.Task) (string, error) {
+		_, err := coppice.ExScan(ctx, t, t.Rank(), coppice.Sum, coppice.Mode(coppice.Agreed))
+		return "", err
+	}},
+	{"reducescatter", func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.ReduceScatter(ctx, t, make([]int, t.Size()), coppice.Sum, coppice.Mode(coppice.Agreed))
+		return fmt.Sprint(v), err
+	}},
 }
 
 // inWords describes an outcome in words that are the same at all tasks.

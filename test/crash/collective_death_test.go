@@ -39,6 +39,18 @@ var mortal = map[string]func(ctx context.Context, t *coppice.Task, n, round int)
 		got, err := coppice.Scan(ctx, t, sequence(n, t.Rank(), round), coppice.Sum)
 		return checkSum(got, err, n, t.Rank()+1, round)
 	},
+	"exscan": func(ctx context.Context, t *coppice.Task, n, round int) error {
+		got, err := coppice.ExScan(ctx, t, sequence(n, t.Rank(), round), coppice.Sum)
+		if t.Rank() == 0 {
+			n = 0
+		}
+		return checkSum(got, err, n, t.Rank(), round)
+	},
+	"reducescatter": func(ctx context.Context, t *coppice.Task, n, round int) error {
+		parts := stage.Fill(t.Size(), func(d int) []float64 { return sequence(n, t.Rank(), round+d) })
+		got, err := coppice.ReduceScatter(ctx, t, parts, coppice.Sum)
+		return checkSum(got, err, n, t.Size(), round+t.Rank())
+	},
 	"allgather": func(ctx context.Context, t *coppice.Task, n, round int) error {
 		got, err := coppice.AllGather(ctx, t, sequence(n, t.Rank(), round))
 		return checkParts(got, err, n, t.Size(), round)

@@ -79,6 +79,20 @@ var withoutLostOperations = []func(ctx context.Context, t *coppice.Task) (string
 		return "", err
 	},
 	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.ReduceScatter(ctx, t, []int{10, 11, 12, 13, 14}, coppice.Sum, coppice.WithoutLost())
+		if err == nil && (v == 0 || v%(10+t.Rank()) != 0) {
+			err = fmt.Errorf("task %d got the sum %d", t.Rank(), v)
+		}
+		return "", err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
+		v, err := coppice.ExScan(ctx, t, 1, coppice.Sum, coppice.WithoutLost())
+		if err == nil && v > t.Rank() {
+			err = fmt.Errorf("%d tasks before task %d", v, t.Rank())
+		}
+		return "", err
+	},
+	func(ctx context.Context, t *coppice.Task) (string, error) {
 		return "", coppice.Barrier(ctx, t, coppice.WithoutLost())
 	},
 	func(ctx context.Context, t *coppice.Task) (string, error) {

@@ -55,7 +55,9 @@ func pointsOf(op string) []string {
 var killedOps = append(Ops(), Save, Once)
 
 // reduces reports whether an operation computes sums.
-func reduces(op string) bool { return op == Reduce || op == AllReduce || op == Scan }
+func reduces(op string) bool {
+	return slices.Contains([]string{Reduce, AllReduce, Scan, ExScan, ReduceScatter}, op)
+}
 
 // matrix lists all columns, in an order drawn at random.
 func matrix(rng *rand.Rand) (all []point) {

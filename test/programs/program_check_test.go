@@ -90,6 +90,10 @@ func TestResults(t *testing.T) {
 		{Step{Op: Reduce, Root: 2, Size: 2}, func() []result { return []result{{nil}, {nil}, {total()}} }},
 		{Step{Op: AllReduce, Size: 2}, func() []result { return []result{{total()}, {total()}, {total()}} }},
 		{Step{Op: Scan, Size: 2}, func() []result { return []result{{v(0)}, {add(v(0), v(1))}, {total()}} }},
+		{Step{Op: ExScan, Size: 2}, func() []result { return []result{{nil}, {v(0)}, {add(v(0), v(1))}} }},
+		{Step{Op: ReduceScatter, Size: 2}, func() []result {
+			return []result{{add(add(b(0)[0], b(1)[0]), b(2)[0])}, {add(add(b(0)[1], b(1)[1]), b(2)[1])}, {add(add(b(0)[2], b(1)[2]), b(2)[2])}}
+		}},
 		{Step{Op: Shift, Shift: 1, Size: 2}, func() []result { return []result{{v(2)}, {v(0)}, {v(1)}} }},
 		{Step{Op: Shift, Shift: 3, Size: 2}, func() []result { return []result{{v(0)}, {v(1)}, {v(2)}} }},
 		{Step{Op: Save}, func() []result { return []result{nil, nil, nil} }},

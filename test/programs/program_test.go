@@ -17,19 +17,21 @@ import (
 
 // The operations of steps.
 const (
-	Barrier   = "barrier"
-	Broadcast = "broadcast" // of Value at Root
-	Scatter   = "scatter"   // of Blocks at Root
-	Gather    = "gather"    // of Value, at Root; elsewhere the result is no block
-	AllGather = "allgather" // of Value
-	AllToAll  = "alltoall"  // of Blocks
-	Reduce    = "reduce"    // sums of Value, at Root; elsewhere the result is an empty block
-	AllReduce = "allreduce" // sums of Value
-	Scan      = "scan"      // sums of Value of the tasks up to this one
-	Agree     = "agree"     // on sums of Value
-	Shift     = "shift"     // Value to the task Shift ranks on, with Tag; one from as far back
-	Split     = "split"     // Shift groups (Color, Key), and a scan of Value in each
-	Fork      = "fork"      // ForkSteps beside what follows, awaited after Shift further steps
+	Barrier       = "barrier"
+	Broadcast     = "broadcast"     // of Value at Root
+	Scatter       = "scatter"       // of Blocks at Root
+	Gather        = "gather"        // of Value, at Root; elsewhere the result is no block
+	AllGather     = "allgather"     // of Value
+	AllToAll      = "alltoall"      // of Blocks
+	Reduce        = "reduce"        // sums of Value, at Root; elsewhere the result is an empty block
+	AllReduce     = "allreduce"     // sums of Value
+	Scan          = "scan"          // sums of Value of the tasks up to this one
+	ExScan        = "exscan"        // sums of Value of the tasks before this one; at task 0 the result is an empty block
+	ReduceScatter = "reducescatter" // sums of Blocks, whose lengths are the same at all tasks
+	Agree         = "agree"         // on sums of Value
+	Shift         = "shift"         // Value to the task Shift ranks on, with Tag; one from as far back
+	Split         = "split"         // Shift groups (Color, Key), and a scan of Value in each
+	Fork          = "fork"          // ForkSteps beside what follows, awaited after Shift further steps
 )
 
 // The operations that Saved adds, which are not among Ops.
@@ -40,7 +42,7 @@ const (
 
 // Ops lists the operations that random programs are made of.
 func Ops() []string {
-	return []string{Barrier, Broadcast, Scatter, Gather, AllGather, AllToAll, Reduce, AllReduce, Scan, Agree, Shift, Split, Fork}
+	return []string{Barrier, Broadcast, Scatter, Gather, AllGather, AllToAll, Reduce, AllReduce, Scan, Agree, Shift, Split, Fork, ExScan, ReduceScatter}
 }
 
 // Step is one operation, the same at all tasks.
@@ -197,6 +199,9 @@ func (p *Program) Blocks(step, task int, digest uint64) [][]float64 {
 	for to := range all {
 		pair := uint64(task)<<32 | uint64(to)
 		n := length(protocol.Mix(p.Seed^uint64(step), pair), s.Size)
+		if s.Op == ReduceScatter {
+			n = length(protocol.Mix(p.Seed^uint64(step), uint64(to)), s.Size)
+		}
 		all[to] = p.numbers(s, n, protocol.Mix(digest, pair))
 	}
 	return all

@@ -199,6 +199,16 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s Step, digest 
 			return one(digest)(coppice.ScanFunc(ctx, t, value(), sumUp, mode, coppice.Backups(true)))
 		}
 		return one(digest)(coppice.Scan(ctx, t, value(), coppice.Sum, mode))
+	case ExScan:
+		if s.Backed {
+			return one(digest)(coppice.ExScanFunc(ctx, t, value(), sumUp, mode, coppice.Backups(true)))
+		}
+		return one(digest)(coppice.ExScan(ctx, t, value(), coppice.Sum, mode))
+	case ReduceScatter:
+		if s.Backed { // by a function, which has no backups here
+			return one(digest)(coppice.ReduceScatterFunc(ctx, t, blocks(), sumUp, mode))
+		}
+		return one(digest)(coppice.ReduceScatter(ctx, t, blocks(), coppice.Sum, mode))
 	case Once:
 		return one(digest)(coppice.Once(ctx, t, func(context.Context) ([]float64, error) { return value(), nil }))
 	case Agree:

@@ -118,6 +118,15 @@ func (p *Program) results(step int, s Step, digests []uint64) [][][]float64 {
 	case Scan:
 		v := values(n, value)
 		each(all, func(task int) [][]float64 { return [][]float64{sum(v[:task+1])} })
+	case ExScan:
+		v := values(n, value)
+		each(all, func(task int) [][]float64 { return [][]float64{sum(v[:task])} })
+	case ReduceScatter:
+		given := make([][][]float64, n)
+		each(given, func(task int) [][]float64 { return p.Blocks(step, task, digests[task]) })
+		each(all, func(to int) [][]float64 {
+			return [][]float64{sum(values(n, func(task int) []float64 { return given[task][to] }))}
+		})
 	case Shift:
 		each(all, func(task int) [][]float64 { return [][]float64{value((task - s.Shift%n + n) % n)} })
 	case Split:
@@ -159,7 +168,10 @@ func values(n int, value func(task int) []float64) [][]float64 {
 // of two of them that is less than all, and the rest.
 func sum(values [][]float64) []float64 {
 	n := len(values)
-	if n == 1 {
+	switch n {
+	case 0:
+		return nil
+	case 1:
 		return values[0]
 	}
 	half := 1
