@@ -70,10 +70,10 @@ func TestTasksSurviveSeveralDeathsInOneOperation(t *testing.T) {
 		t.Skipf("every moment of two deaths takes long; runs without -short, and with %s=N for N samples of three deaths", sampleVariable)
 	}
 	for _, p := range sizes {
-		for _, op := range replay.Ops() {
+		for _, op := range append(replay.Ops(), replay.ExScan, replay.ReduceScatter) {
 			r := Job{P: p, Crashes: victims, Ops: []replay.Op{op}}
 			t.Logf("%d processes, %v: %d cases", p, op, sample(t, r, samples))
-			if r.Cancels = 1; op < replay.Send {
+			if r.Cancels = 1; op < replay.Send || op > replay.Corrected {
 				t.Logf("%d processes, %v, aborted: %d cases", p, op, sample(t, r, samples))
 			}
 		}

@@ -28,10 +28,13 @@ const (
 	Stream // the same with a few messages, at most a window of them in flight
 
 	Corrected // stands for the corrected versions of the others
+
+	ExScan // the two from here on are only in programs that name them: what seeds mean depends on the others
+	ReduceScatter
 	ops
 )
 
-var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send", "stream", "corrected"}
+var opNames = [ops]string{"barrier", "broadcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "scan", "send", "stream", "corrected", "exscan", "reducescatter"}
 
 func (o Op) String() string {
 	if o < ops {
@@ -40,9 +43,9 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Ops lists the operations.
+// Ops lists the operations, without those that only programs have that name them.
 func Ops() (all []Op) {
-	for o := range ops {
+	for o := range ExScan {
 		all = append(all, o)
 	}
 	return all
@@ -108,7 +111,7 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 		return corrected(tasks)
 	}
 	var all []*Plan
-	of := collective.Op(op)
+	of := op.scheduled()
 	for _, a := range collective.Algorithms(collective.Spec{Op: of, P: tasks, AnyOrder: true}) {
 		spans := []int{1}
 		if collective.Spans(of, a) {
@@ -130,6 +133,26 @@ func Plans(op Op, tasks int) ([]*Plan, error) {
 	return all, nil
 }
 
+// scheduled returns the operation of which there are schedules.
+func (o Op) scheduled() collective.Op {
+	switch o {
+	case ExScan:
+		return collective.ExScan
+	case ReduceScatter:
+		return collective.ReduceScatter
+	}
+	return collective.Op(o)
+}
+
+func opOf(op collective.Op) Op {
+	for _, o := range []Op{ExScan, ReduceScatter} {
+		if o.scheduled() == op {
+			return o
+		}
+	}
+	return Op(op)
+}
+
 // scheduled returns the plan of an operation by schedule.
 func scheduled(spec collective.Spec) (*Plan, error) {
 	spec.AnyOrder = spec.Op == collective.AllReduce && spec.Algorithm == collective.Ring // keeps no association
@@ -138,7 +161,7 @@ func scheduled(spec collective.Spec) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{
-		Op: Op(spec.Op), Algorithm: spec.Algorithm.String(), Root: spec.Root, Spans: spec.Spans,
+		Op: opOf(spec.Op), Algorithm: spec.Algorithm.String(), Root: spec.Root, Spans: spec.Spans,
 		exact: spec.AnyOrder, failures: spec.Failures, schedule: schedule,
 	}
 	return p.programmed(spec.P), nil
@@ -207,7 +230,7 @@ func shifts(tasks int) (all []*Plan) {
 // agreeable gives an operation the parts of which it is made if it is agreed. number selects their
 // algorithms.
 func (p *Plan) agreeable(tasks, number int) error {
-	for _, part := range collective.Parts(collective.Op(p.Op)) {
+	for _, part := range collective.Parts(p.Op.scheduled()) {
 		one, err := p.part(part, tasks, number)
 		if err != nil {
 			return err

@@ -312,15 +312,30 @@ func (g *Program) stream(at int, task protocol.Rank, digest uint64) uint64 {
 // vector returns what a task gives to an operation on vectors.
 func (g *Program) vector(at int, task protocol.Rank, digest uint64) []byte {
 	seed, c := g.stream(at, task, digest), &g.Calls[at]
-	b := g.memory.bytes.list(8 * c.Elems)
+	return c.numbers(g.memory.bytes.list(8*c.Elems), seed)
+}
+
+// numbers fills b with numbers.
+func (p *Plan) numbers(b []byte, seed uint64) []byte {
 	for i, rest := uint64(0), b; len(rest) >= 8; i, rest = i+1, rest[8:] {
 		x := protocol.Mix(seed, i)
-		if !c.exact {
+		if !p.exact {
 			x = float(x)
 		}
 		binary.LittleEndian.PutUint64(rest, x)
 	}
 	return b
+}
+
+// parts returns what a task gives to a reduce-scatter among n tasks: numbers, of different lengths, which are the same at
+// all tasks.
+func (g *Program) parts(at int, seed uint64, n int) [][]byte {
+	c, all := &g.Calls[at], g.memory.blocks.list(n)
+	for d := range all {
+		x := protocol.Mix(protocol.Mix(g.Seed, uint64(at)), uint64(d))
+		all[d] = present(c.numbers(g.memory.bytes.list(8*int(x%uint64(c.Elems+1))), protocol.Mix(seed, uint64(d))))
+	}
+	return all
 }
 
 // float returns a number of any sign, of a magnitude that makes sums depend on the association.
@@ -331,7 +346,11 @@ func float(x uint64) uint64 {
 // blocks returns what a task gives to an operation on n blocks: of different lengths, some empty, some
 // absent.
 func (g *Program) blocks(at int, task protocol.Rank, digest uint64, n int) [][]byte {
-	seed, all, most := g.stream(at, task, digest), g.memory.blocks.list(n), g.Calls[at].Elems
+	seed := g.stream(at, task, digest)
+	if g.Calls[at].Op == ReduceScatter {
+		return g.parts(at, seed, n)
+	}
+	all, most := g.memory.blocks.list(n), g.Calls[at].Elems
 	room := g.memory.bytes.list(8 * most * n)
 	for d := range all {
 		x := protocol.Mix(seed, uint64(d))
@@ -353,7 +372,7 @@ func (p *Plan) add(dst, left, right []byte) ([]byte, error) {
 	if len(left) != len(right) {
 		return nil, collective.ErrSize
 	}
-	if len(dst) != len(left) {
+	if len(dst) != len(left) || dst == nil {
 		dst = make([]byte, len(left))
 	}
 	for i := 0; i+8 <= len(left); i += 8 {
@@ -389,13 +408,13 @@ func (g *Program) results(at int, digests []uint64) [][][]byte {
 	switch c.Op {
 	case Barrier:
 		return all
-	case Broadcast, Reduce, AllReduce, Scan:
+	case Broadcast, Reduce, AllReduce, Scan, ExScan:
 		values := g.memory.blocks.list(n)
 		for t := range values {
 			values[t] = g.vector(at, protocol.Rank(t), digests[t])
 		}
 		for t := range all {
-			if all[t] = all[0]; t == 0 || c.Op == Reduce || c.Op == Scan { // otherwise all get the same
+			if all[t] = all[0]; t == 0 || c.Op == Reduce || c.Op == Scan || c.Op == ExScan { // otherwise all get the same
 				all[t] = c.reduced(g.memory, values, protocol.Rank(t))
 			}
 		}
@@ -416,7 +435,7 @@ func (p *Plan) given(task protocol.Rank, tasks int) int {
 	switch {
 	case p.Op == Scatter && task != p.Root:
 		return 0
-	case p.Op == Scatter || p.Op == AllToAll:
+	case p.Op == Scatter || p.Op == AllToAll || p.Op == ReduceScatter:
 		return tasks
 	case p.Op == Stream:
 		return p.Spans
@@ -435,6 +454,11 @@ func (p *Plan) reduced(m *Memory, values [][]byte, task protocol.Rank) [][]byte 
 		}
 	case Scan:
 		values = values[:task+1]
+	case ExScan:
+		if task == 0 {
+			return nil
+		}
+		values = values[:task]
 	}
 	return append(m.blocks.list(1)[:0], present(p.canonical(m, values)))
 }
@@ -459,6 +483,12 @@ func (p *Plan) moved(m *Memory, given [][][]byte, task protocol.Rank) (got [][]b
 		if task != p.Root {
 			return nil
 		}
+	case ReduceScatter:
+		values := m.blocks.list(int(n))
+		for t := range values {
+			values[t] = given[t][task]
+		}
+		return append(m.blocks.list(1)[:0], present(p.canonical(m, values)))
 	}
 	got = m.blocks.list(int(n))[:0]
 	for _, blocks := range given {

@@ -252,7 +252,7 @@ func TestMessagesComeOutOfTheLogAsTheyWere(t *testing.T) {
 }
 
 func TestOperationsHaveNames(t *testing.T) {
-	for _, op := range Ops() {
+	for op := range ops {
 		if got, err := ParseOp(op.String()); got != op || err != nil {
 			t.Errorf("%v: %v, %v", op, got, err)
 		}
@@ -274,6 +274,8 @@ func TestPlansAreAllThereAre(t *testing.T) {
 		{AllReduce, 4, 7},
 		{AllReduce, 3, 6}, // no Rabenseifner
 		{Scan, 6, 1},
+		{ExScan, 6, 1},
+		{ReduceScatter, 4, 3},
 		{Send, 6, 5},
 		{Send, 1, 1},
 	} {

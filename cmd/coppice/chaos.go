@@ -36,7 +36,7 @@ type chaosCmd struct {
 	Instances *int `placeholder:"K" help:"Agreement: so many, one after the other (default 2; 1 with --exhaustive and --delays)."`
 	Cancels   int  `placeholder:"K" help:"Agreement: so often at most a process votes to abort one. Replay: so many contexts at most end; some operations are agreed then."`
 
-	Op         string `placeholder:"OP" help:"Replay: only this operation (default: all)."`
+	Op         string `placeholder:"OP" help:"Replay: only this operation (default: all but exscan and reducescatter)."`
 	Operations int    `bounds:"programs of %d operations; allowed: 1 or more" default:"300" placeholder:"N" help:"Replay: length of random programs (default ${default})."`
 	Saves      *int   `bounds:"%d saves; allowed: 0 to 1000" placeholder:"N" help:"Replay: so often programs call Save (default: up to 3 times in half of the random programs, otherwise never)."`
 	Tasks      int    `bounds:"%d tasks; allowed: 1 to 256, or 0 for as many as processes" placeholder:"T" help:"Replay: number of tasks (default: as many as processes)."`
