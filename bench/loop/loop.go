@@ -19,7 +19,7 @@ import (
 // Job is one loop: what it repeats, and where the spans go.
 type Job struct {
 	Op         string
-	Bytes      int // as the OSU benchmarks count: of a task's block, for alltoall of a pair's
+	Bytes      int // as the OSU benchmarks count: of a task's block, for alltoall and reducescatter of a pair's
 	Warmup     int // iterations before the first recorded one
 	Iterations int
 	Out        string // rank r writes Out.r, and its usage to Out.r.usage

@@ -99,6 +99,10 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 		s = o.sum(coppice.AllReduce[[]float64], o.t.Size(), coppice.Mode(o.protection))
 	case loop.Scan:
 		s = o.sum(coppice.Scan[[]float64], o.t.Rank()+1, o.mode())
+	case loop.ExScan:
+		s = o.sum(coppice.ExScan[[]float64], o.t.Rank(), o.mode())
+	case loop.ReduceScatter:
+		s = o.reduceScatter()
 	case loop.Scatter:
 		s = o.scatter()
 	case loop.Gather:
@@ -228,6 +232,33 @@ func (o *operation) sum(reduce reduction, ranks int, mode coppice.Option) loop.S
 		}
 	}
 	return s
+}
+
+// reduceScatter adds numbers for each task. What rank r has for rank d has i+r+d at both ends.
+func (o *operation) reduceScatter() loop.Steps {
+	p, n, me := o.t.Size(), o.bytes/8, o.t.Rank()
+	parts := make([][]float64, p)
+	for d := range parts {
+		parts[d] = slices.Repeat([]float64{1}, n)
+	}
+	opts := options(o, o.mode(), slices.Repeat([]float64{1}, n))
+	var got []float64
+	return loop.Steps{
+		Mark: func(i int) {
+			for d, part := range parts {
+				part[0] = float64(i + me + d)
+				part[n-1] = part[0]
+			}
+		},
+		Timed: func() (err error) {
+			got, err = coppice.ReduceScatter(o.ctx, o.t, parts, coppice.Sum, opts...)
+			return err
+		},
+		Intact: func(i int) bool {
+			want := float64(p*(i+me) + p*(p-1)/2)
+			return len(got) == n && got[0] == want && got[n-1] == want
+		},
+	}
 }
 
 func (o *operation) scatter() loop.Steps {

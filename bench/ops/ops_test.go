@@ -24,7 +24,7 @@ func TestEveryOperationIsMeasured(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range loop.Collectives {
+	for _, op := range slices.Concat(loop.Collectives, loop.Further) {
 		t.Run("agreed/"+op, func(t *testing.T) {
 			measured(t, 3, loop.Job{Op: op, Bytes: 1 << 10, Warmup: 2, Iterations: 3}, coppice.Agreed)
 			measured(t, 3, loop.Job{Op: op, Bytes: 8, Warmup: 2, Iterations: 3, Twice: true}, coppice.Agreed)

@@ -22,8 +22,8 @@ import (
 )
 
 type benchCmd struct {
-	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), pingpong, agree, or save."`
-	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
+	Op         []string `required:"" placeholder:"OP" help:"broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, all of these (all), exscan, reducescatter, pingpong, agree, or save."`
+	Size       []string `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall and reducescatter of a pair's, such as 8B, 64KiB or 1MiB (default ${default})."`
 	N          []int    `bounds:"%d processes; allowed: 1 to 4096" name:"processes" short:"n" placeholder:"N" help:"Number of processes (default: one per CPU, but two at least)."`
 	Transport  string   `default:"shared" placeholder:"T" help:"shared (memory), as jobs on Linux by default, unix, tcp, tls, or memory: goroutines of one process (default ${default})."`
 	Mode       string   `default:"plain" placeholder:"M" help:"plain, replay, agreed, agreed-report, agreed-twice, for broadcast, reduce and allreduce corrected, for save sends (default ${default})."`
@@ -41,6 +41,9 @@ type benchCmd struct {
 
 // benchTransports are those to choose from, but for memory.
 var benchTransports = []string{transport.Shared, transport.Unix, transport.TCP, transport.TLS}
+
+// benchCollectives are the operations of a whole group.
+var benchCollectives = slices.Concat(benchloop.Collectives, benchloop.Further)
 
 // memory is the transport of goroutines in one process.
 const memory = "memory"
@@ -182,7 +185,7 @@ func (b *benchCmd) ops() ([]string, error) {
 	}
 	for _, op := range b.Op {
 		if op == benchloop.Start || op == benchloop.Sends || !slices.Contains(benchloop.Known, op) {
-			known := append(slices.Clone(benchloop.Collectives), benchloop.PingPong, benchloop.Agree, benchloop.Save)
+			known := append(slices.Clone(benchCollectives), benchloop.PingPong, benchloop.Agree, benchloop.Save)
 			return nil, fmt.Errorf("operation %q; allowed: %s, or all", op, strings.Join(known, ", "))
 		}
 	}
@@ -210,8 +213,8 @@ func checkMode(mode string, ops []string) error {
 		return fmt.Errorf("mode %q; allowed: %s", mode, strings.Join(benchModes, ", "))
 	case mode == correctedMode && outside(corrected, ops) != "":
 		return fmt.Errorf("mode corrected with operation %s; allowed with: %s", outside(corrected, ops), strings.Join(corrected, ", "))
-	case agrees(mode) && outside(benchloop.Collectives, ops) != "":
-		return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, outside(benchloop.Collectives, ops), strings.Join(benchloop.Collectives, ", "))
+	case agrees(mode) && outside(benchCollectives, ops) != "":
+		return fmt.Errorf("mode %s with operation %s; allowed with: %s", mode, outside(benchCollectives, ops), strings.Join(benchCollectives, ", "))
 	}
 	if err := checkSaves(mode, ops); err != nil {
 		return err

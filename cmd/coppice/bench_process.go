@@ -125,7 +125,7 @@ func busiest(job benchloop.Job, p int) int {
 		return 0
 	case benchloop.PingPong:
 		return 2 * bytes
-	case benchloop.Scatter, benchloop.Gather, benchloop.AllGather, benchloop.AllToAll:
+	case benchloop.Scatter, benchloop.Gather, benchloop.AllGather, benchloop.AllToAll, benchloop.ReduceScatter:
 		return bytes * (p - 1)
 	default:
 		return bytes * min(1, p-1)

@@ -49,7 +49,7 @@ func (c *benchCell) logShare() float64 {
 func (c *benchCell) sent() float64 {
 	each := float64(c.Bytes) * float64(c.Processes-1)
 	op, err := collective.ParseOp(c.Op)
-	if err != nil || op != collective.AllGather && op != collective.AllToAll {
+	if err != nil || op != collective.AllGather && op != collective.AllToAll && op != collective.ReduceScatter {
 		return each
 	}
 	if collective.Default.Choose(collective.Spec{Op: op, P: c.Processes}, int64(c.Bytes)).Algorithm == collective.Hub {

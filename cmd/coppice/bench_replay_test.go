@@ -15,7 +15,7 @@ import (
 )
 
 func TestNobodySendsMoreThanItsLogIsExpectedToTake(t *testing.T) {
-	for _, name := range benchloop.Collectives {
+	for _, name := range benchCollectives {
 		op, err := collective.ParseOp(name)
 		if err != nil { // a barrier has no values
 			continue

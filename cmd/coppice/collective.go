@@ -16,7 +16,7 @@ import (
 
 // collectiveFlags make sim simulate a collective operation.
 type collectiveFlags struct {
-	Collective string  `group:"Collective operations:" placeholder:"OP" help:"Simulate this instead of a corrected broadcast: broadcast, scatter, gather, allgather, alltoall, reduce, allreduce or scan. Nobody fails, unless it is corrected."`
+	Collective string  `group:"Collective operations:" placeholder:"OP" help:"Simulate this instead of a corrected broadcast: broadcast, scatter, gather, allgather, alltoall, reduce, allreduce, scan, exscan or reducescatter. Nobody fails, unless it is corrected."`
 	Algorithm  string  `group:"Collective operations:" placeholder:"A" help:"binomial, flat, hub, doubling, rabenseifner, ring, bruck, direct, scatter-all-gather or, with --hosts, two-level; for reduce and allreduce also corrected:F or corrected-flat:F, which outlive F deaths (default 1) and take --failed, --die and --detect. Without it all others that there are for OP, and the fastest is the result."`
 	Size       string  `group:"Collective operations:" placeholder:"SIZE" help:"Bytes of the value in broadcast and reductions, of each block in all else, such as 8B, 64KiB or 1MiB (default 8B)."`
 	Pieces     int     `group:"Collective operations:" placeholder:"K" help:"Pieces in which a value goes along a tree (default 1)."`

@@ -139,7 +139,7 @@ func unique[T comparable](list []T) (once []T) {
 
 // tunable are the operations that have several algorithms.
 func tunable() (names []string) {
-	for _, name := range benchloop.Collectives {
+	for _, name := range benchCollectives {
 		if op, err := collective.ParseOp(name); err == nil && len(collective.Algorithms(collective.Spec{Op: op, P: 2})) > 1 {
 			names = append(names, name)
 		}

@@ -169,7 +169,7 @@ func drawCells(t *rapid.T, op collective.Op) (cells []tuneCell) {
 
 var tunedOps = rapid.SampledFrom([]collective.Op{
 	collective.Broadcast, collective.Scatter, collective.Gather, collective.AllGather,
-	collective.AllToAll, collective.Reduce, collective.AllReduce,
+	collective.AllToAll, collective.Reduce, collective.AllReduce, collective.ReduceScatter,
 })
 
 func TestRulesChooseWhatIsNotBeaten(t *testing.T) {
@@ -271,5 +271,8 @@ func someDefaults(t *testing.T) {
 		{Op: collective.AllReduce, P: 4, Algorithm: collective.Hub},
 		{Op: collective.AllReduce, P: 4, Bytes: 16 << 10, Algorithm: collective.Binomial},
 		{Op: collective.Scan, Algorithm: collective.Doubling},
+		{Op: collective.ReduceScatter, Algorithm: collective.Direct},
+		{Op: collective.ReduceScatter, P: 5, Algorithm: collective.Hub},
+		{Op: collective.ReduceScatter, P: 5, Bytes: 4 << 10, Algorithm: collective.Direct},
 	}
 }
