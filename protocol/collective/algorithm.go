@@ -116,6 +116,7 @@ var ways = [...][]way{
 		{algorithm: Direct, make: reduceScatter(direct(false))},
 		{algorithm: Hub, make: reduceScatter(hubAllToAll)},
 		{algorithm: Bruck, make: reduceScatter(bruckAllToAll)},
+		{algorithm: TwoLevel, twoLevel: func(h []Rank) maker { return reduceScatter(twoLevelAllToAll(h)) }},
 	},
 }
 

@@ -203,6 +203,8 @@ var acrossHosts = Table{
 	{Op: AllGather, Bytes: 8 << 10, Algorithm: Ring},
 	{Op: AllToAll, Algorithm: TwoLevel},
 	{Op: AllToAll, Bytes: 1 << 10, Algorithm: Direct},
+	{Op: ReduceScatter, Algorithm: TwoLevel},
+	{Op: ReduceScatter, Bytes: 1 << 10, Algorithm: Direct},
 	{Op: Reduce, Algorithm: Binomial},
 	{Op: Reduce, Bytes: 128 << 10, Algorithm: Binomial, Span: 64 << 10},
 	{Op: Reduce, Algorithm: TwoLevel},

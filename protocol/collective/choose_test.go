@@ -148,7 +148,7 @@ func TestAcrossHostsEachByteCrossesOnce(t *testing.T) {
 			pairs += float64(n * (p - n))
 		}
 		for _, bytes := range []int64{8, 4 << 10, 64 << 10, 1 << 20} {
-			for op, most := range map[Op]float64{Broadcast: others, Reduce: others, AllReduce: 2 * others, AllGather: others * float64(p), AllToAll: pairs} {
+			for op, most := range map[Op]float64{Broadcast: others, Reduce: others, AllReduce: 2 * others, AllGather: others * float64(p), AllToAll: pairs, ReduceScatter: pairs} {
 				for _, anyOrder := range []bool{false, true} {
 					if combines := op == Reduce || op == AllReduce; combines && !anyOrder && !aligned {
 						continue

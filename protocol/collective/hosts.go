@@ -3,7 +3,7 @@
 // byte crosses the network once on its way to a host, in as few messages as there can be.
 //
 // Broadcast: a binomial tree of the leaders, a star within each host, whose tasks copy at once. Reduce, all-reduce: binomial trees, whose
-// tasks share the work. Gather, scatter: stars, so that nothing crosses the network twice. All-gather, all-to-all: leaders meet each other in the order of a 1-factorization. In all-to-all tasks
+// tasks share the work. Gather, scatter: stars, so that nothing crosses the network twice. All-gather, all-to-all, reduce-scatter: leaders meet each other in the order of a 1-factorization. In all-to-all tasks
 // of one host exchange their blocks without the leader.
 
 package collective
