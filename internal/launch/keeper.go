@@ -131,7 +131,11 @@ func runKeeper(keeper *exec.Cmd, job *spool.Job, orders []byte) (answer notice, 
 		text, _ := os.ReadFile(log.Name())
 		return answer, fmt.Errorf("the keeper of the processes has ended before it had started them: %w: %s", errors.Join(said.Err(), keeper.Wait()), oneLine(string(text)))
 	}
-	return answer, json.Unmarshal(said.Bytes(), &answer)
+	err = json.Unmarshal(said.Bytes(), &answer)
+	if answer.Type == noticeRefused {
+		_ = keeper.Wait() // it records the refusal in the directory of the job, which the caller removes
+	}
+	return answer, err
 }
 
 // Keep starts the processes of the orders on in, and keeps their output, and how they end, in the directory of a job. It reports
