@@ -363,7 +363,7 @@ func newTuneCollectivesReport(t *collectiveTuner) *tuneCollectivesReport {
 		m.Best, m.Default = newTuneTime(c.best(nil)), newTuneTime(c.find(c.usual()))
 		m.Ratio = m.Default.US / m.Best.US
 		m.Chosen = m.Default
-		if one := c.find(choiceOf(table.Choose(collective.Spec{Op: c.op, P: c.p}, c.bytes))); one != nil {
+		if one := c.find(c.chosen(table)); one != nil {
 			m.Chosen = newTuneTime(one)
 		}
 		for k := range c.candidates {

@@ -58,7 +58,16 @@ type tuneCell struct {
 
 // usual is what the default table chooses.
 func (c *tuneCell) usual() choice {
-	return choiceOf(c.table.Choose(collective.Spec{Op: c.op, P: c.p}, c.bytes))
+	return c.chosen(c.table)
+}
+
+// chosen is what jobs choose with a table. The blocks that are measured are slices, whose sizes tasks do not know of each other.
+func (c *tuneCell) chosen(t collective.Table) choice {
+	bytes := c.bytes
+	if c.op == collective.Gather {
+		bytes = math.MaxInt64
+	}
+	return choiceOf(t.Choose(collective.Spec{Op: c.op, P: c.p}, bytes))
 }
 
 // find returns a candidate, or nil.
@@ -260,7 +269,7 @@ func decideEach(cells []tuneCell, last []stretch) (all []stretch) {
 // decidePlan chooses for operations whose blocks have sizes that tasks do not
 // know of each other. Then a switch costs: all try it as for small blocks first,
 // and once more if one was large. So there is one switch at most, and none in
-// gather, which takes what is for small ones without trying.
+// gather, which takes what is for large ones without trying.
 func decidePlan(cells []tuneCell, last []stretch) []stretch {
 	op, p := cells[0].op, cells[0].p
 	var single, best []stretch

@@ -7,7 +7,7 @@
 //	go run ./cmd/coppice run -n 8 --kill 3@broadcast#2 -- go run ./examples/broadcast -plain
 //	go run ./examples/broadcast
 //
-// With -plain nothing protects against crashes: the tasks below the crashed one in the tree get an
+// With -plain nothing protects against crashes: tasks that need the crashed one to get a value get an
 // error that names it.
 package main
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"math"
+	"slices"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
@@ -80,26 +81,20 @@ func (m *Member) findHosts() (first []protocol.Rank) {
 	if len(m.p.cfg.Hosts) < 2 {
 		return nil
 	}
+	cfg := &m.p.cfg
+	ends := make([]int, len(cfg.Hosts)) // how many processes there are up to each host
+	size := 0
+	for i, n := range cfg.Hosts {
+		size += n
+		ends[i] = size
+	}
 	last := -1
 	for r := range m.Size() {
-		if h := m.p.cfg.hostOf(m.taskOf(r)); h != last {
+		process := m.taskOf(r) * size / cfg.Tasks
+		if h, _ := slices.BinarySearch(ends, process+1); h != last {
 			last = h
 			first = append(first, protocol.Rank(r))
 		}
 	}
 	return first
-}
-
-// hostOf returns the number of the host on which a task began.
-func (c *Config) hostOf(task int) (host int) {
-	size := 0
-	for _, n := range c.Hosts {
-		size += n
-	}
-	process := task * size / c.Tasks
-	for process >= c.Hosts[host] {
-		process -= c.Hosts[host]
-		host++
-	}
-	return host
 }

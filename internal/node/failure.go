@@ -195,7 +195,7 @@ func (o *operation) needs() {
 	switch {
 	case o.plan.corrected() && !m.p.replays():
 		o.outlive()
-	case !o.plan.unasked(), o.plan.is(scheduled), o.plan.op == opScatter, o.plan.is(unlogged) && m.p.replays():
+	case !o.plan.unasked(), o.plan.op == opScatter, o.plan.is(unlogged) && m.p.replays():
 		for r := range m.Size() {
 			if g := m.goneRank(r); g.Dead || g.Orphan && o.plan.is(unlogged) {
 				o.fail(m.lostFailure(r))
@@ -205,7 +205,7 @@ func (o *operation) needs() {
 	case o.plan.remembered():
 		o.inquireSoon()
 	default:
-		for _, r := range ancestors(o.plan, m.Size(), protocol.Rank(m.rank)) {
+		for _, r := range m.ancestors(o.plan) {
 			if m.goneRank(int(r)).Dead {
 				o.fail(m.goneFailure("", int(r)))
 				return
@@ -229,7 +229,7 @@ func (o *operation) awaits() (ranks []protocol.Rank) {
 		return nil // it has not begun
 	}
 	if ranks == nil && o.plan.unasked() && !o.begins() {
-		if up := ancestors(o.plan, o.m.Size(), protocol.Rank(o.m.rank)); len(up) > 0 {
+		if up := o.m.ancestors(o.plan); len(up) > 0 {
 			ranks = append(ranks, up[0])
 		}
 		ranks = append(ranks, protocol.Rank(o.plan.root))

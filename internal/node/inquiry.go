@@ -186,7 +186,7 @@ func (m *Member) answerPending() {
 
 // remembered tells whether values of finished broadcasts are kept for questions.
 func (p Plan) remembered() bool {
-	return p.op == opBroadcast && (p.correction > correctionAck || p.tree >= treeGossip) || p.op == opAllReduce && p.corrected()
+	return p.op == opBroadcast && !p.is(scheduled) && (p.correction > correctionAck || p.tree >= treeGossip) || p.op == opAllReduce && p.corrected()
 }
 
 // recentMax is how many bytes of values are kept for questions.

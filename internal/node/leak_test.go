@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Ten thousand operations leave nothing, nor do failed ones.
@@ -161,4 +163,19 @@ func closeInTheMiddle(t *testing.T, kind string, after time.Duration, alone int)
 		j.close()
 		wg.Wait()
 	})
+}
+
+// Parts of other lengths need no other schedule, in an operation whose plan says which lengths they have.
+func TestLengthsShareASchedule(t *testing.T) {
+	j := start(t, memory, 2, nil)
+	m := j.ps[0].World(0)
+	for lengths := range uint16(100) {
+		plan := m.Choose(collective.ReduceScatter, Choice{Bytes: 8, Lengths: lengths})
+		if _, err := m.factory(plan); err != nil || plan.fixArg != lengths {
+			t.Fatal(plan, err)
+		}
+	}
+	if len(m.factories) != 1 {
+		t.Errorf("%d schedules are kept", len(m.factories))
+	}
 }

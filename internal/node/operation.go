@@ -85,7 +85,7 @@ const sparesMax = 8
 // not take one whose machine serves another plan.
 func (g *groups) spareOp(plan Plan) *operation {
 	recent := g.freeOps[max(0, len(g.freeOps)-sparesMax):]
-	i, last := slices.IndexFunc(recent, func(o *operation) bool { return o.sparePlan == plan }), len(recent)-1
+	i, last := slices.IndexFunc(recent, func(o *operation) bool { return o.sparePlan == plan.shape() }), len(recent)-1
 	switch {
 	case i < 0 && len(recent) < sparesMax:
 		return &operation{}
@@ -112,12 +112,21 @@ func (o *operation) recycle() {
 	if o.sched != nil {
 		o.sched.store.Forget()
 	}
-	*o = operation{spare: o.machine, sparePlan: o.plan, spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles, filling: o.filling[:0]}
+	*o = operation{spare: o.machine, sparePlan: o.plan.shape(), spareSize: o.m.Size(), spareRank: o.m.rank, arrived: o.arrived[:0], borrowed: o.borrowed, bundles: o.bundles, filling: o.filling[:0]}
 	p.groups.freeOps = append(p.groups.freeOps, o)
+}
+
+// shape is the plan without what does not matter to its machines.
+func (p Plan) shape() Plan {
+	if p.is(scheduled) && !p.corrected() {
+		p.fixArg = 0
+	}
+	return p
 }
 
 // factory returns the maker of a plan's machines.
 func (m *Member) factory(plan Plan) (factory, error) {
+	plan = plan.shape()
 	if plan == m.lastPlan && m.lastMake != nil {
 		return m.lastMake, nil
 	}
@@ -160,11 +169,22 @@ func (m *Member) collective(from int, in *incoming) {
 		}
 		return
 	}
-	if o.plan.open() && !in.plan.open() {
-		o.plan = in.plan
-		o.start(nil)
+	if !o.plan.open() || in.plan.open() {
+		o.take(from, in)
+		return
+	}
+	o.plan = in.plan
+	o.start(nil)
+	seq := in.seq
+	o.take(from, in)
+	if m.ops.get(seq) == o {
 		o.needs()
 	}
+}
+
+// take takes a message of the operation, or its beginning.
+func (o *operation) take(from int, in *incoming) {
+	m := o.m
 	bare := in.kind&withheld != 0
 	if in.kind &^= withheld; bare && !o.hasValue && o.err == nil {
 		o.promised(from, in)
@@ -229,7 +249,7 @@ func (o *operation) start(c *Call) {
 		if !o.entered && (o.begins() || o.plan.is(scheduled) && !o.plan.unasked()) {
 			return
 		}
-		if o.spare != nil && o.sparePlan == o.plan && o.spareSize == o.m.Size() && o.spareRank == o.m.rank {
+		if o.spare != nil && o.sparePlan == o.plan.shape() && o.spareSize == o.m.Size() && o.spareRank == o.m.rank {
 			o.machine = o.spare
 			o.machine.reset(protocol.Rank(o.m.rank))
 		} else {

@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"strconv"
 	"strings"
 
@@ -175,26 +174,71 @@ func broadcasts(plan Plan, p int) (factory, error) {
 	}, nil
 }
 
-// ancestors returns whom a task waits for in a broadcast along a tree without
-// correction: its ancestors, nearest first. There are none for gossip.
-func ancestors(plan Plan, p int, self protocol.Rank) []protocol.Rank {
-	shape, err := topology.ParseShape(plan.treeName())
+// ancestors returns whom this task waits for in a broadcast without correction: who sends it the value, who sends it to that one, and
+// so on. In one of which the root has not said how it goes, it goes as it most likely will. There are none for gossip.
+func (m *Member) ancestors(plan Plan) (path []protocol.Rank) {
+	root, p := int(plan.root), m.Size()
+	if plan.open() {
+		plan = m.Choose(collective.Broadcast, Choice{Root: root, Bytes: Unknown, Decides: true})
+	}
+	parent := plan.parents(p)
+	if plan.is(scheduled) {
+		parent = m.senders(plan)
+	}
+	for at := m.rank; parent != nil && at != root && len(path) < p; {
+		if at = parent(at); at < 0 {
+			return everybody(p)
+		}
+		path = append(path, protocol.Rank(at))
+	}
+	return path
+}
+
+// senders returns who sends a task the value in a broadcast by schedule; -1: several do.
+func (m *Member) senders(plan Plan) func(task int) int {
+	s, err := plan.schedule(m.Size(), m.hosts)
+	if err != nil {
+		return nil
+	}
+	return func(task int) int {
+		from := -1
+		for _, step := range s.Program(protocol.Rank(task)).Steps {
+			if step.Kind != collective.RecvStep {
+				continue
+			}
+			if from >= 0 && from != int(step.Peer) {
+				return -1
+			}
+			from = int(step.Peer)
+		}
+		return from
+	}
+}
+
+// parents returns who sends a task the value in a broadcast along a tree of package broadcast; nil: it has none.
+func (p Plan) parents(tasks int) func(task int) int {
+	shape, err := topology.ParseShape(p.treeName())
 	if err != nil {
 		return nil
 	}
 	order := topology.Interleaved
-	if plan.is(inOrder) {
+	if p.is(inOrder) {
 		order = topology.InOrder
 	}
-	tree, err := shape.Tree(p, order, latency/overhead, 1)
+	tree, err := shape.Tree(tasks, order, latency/overhead, 1)
 	if err != nil {
 		return nil
 	}
-	var path []protocol.Rank
-	at := (int(self) - int(plan.root) + p) % p
-	for at != 0 && len(path) < 2*bits.Len(uint(p))+p {
-		at = int(tree.Parent(at))
-		path = append(path, protocol.Rank((at+int(plan.root))%p))
+	root := int(p.root)
+	return func(task int) int {
+		return (int(tree.Parent((task-root+tasks)%tasks)) + root) % tasks
 	}
-	return path
+}
+
+// everybody lists all ranks of a group.
+func everybody(p int) (all []protocol.Rank) {
+	for r := range p {
+		all = append(all, protocol.Rank(r))
+	}
+	return all
 }

@@ -23,16 +23,21 @@ type stepper struct {
 	store    collective.Store
 }
 
+// schedule returns the schedule of a plan among p tasks.
+func (p Plan) schedule(tasks int, hosts []protocol.Rank) (*collective.Schedule, error) {
+	if int(p.op) >= len(ops) || ops[p.op].schedule == 0 {
+		return nil, errNoSuch(p.op)
+	}
+	return collective.New(collective.Spec{
+		Op: ops[p.op].schedule, Algorithm: collective.Algorithm(p.tree), P: tasks,
+		Root: protocol.Rank(min(p.root, 1<<31-1)), Spans: int(p.treeArg), AnyOrder: p.is(anyOrder),
+		Failures: int(p.fixArg), Hosts: hosts,
+	})
+}
+
 // schedules returns the factory of an operation by schedule.
 func schedules(plan Plan, p int, hosts []protocol.Rank) (factory, error) {
-	if int(plan.op) >= len(ops) || ops[plan.op].schedule == 0 {
-		return nil, errNoSuch(plan.op)
-	}
-	c, err := collective.New(collective.Spec{
-		Op: ops[plan.op].schedule, Algorithm: collective.Algorithm(plan.tree), P: p,
-		Root: protocol.Rank(min(plan.root, 1<<31-1)), Spans: int(plan.treeArg), AnyOrder: plan.is(anyOrder),
-		Failures: int(plan.fixArg), Hosts: hosts,
-	})
+	c, err := plan.schedule(p, hosts)
 	if err != nil {
 		return nil, err
 	}

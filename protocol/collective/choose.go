@@ -66,11 +66,11 @@ func (t Table) Whole() Table {
 func (t Table) Small(spec Spec) (differ bool, limit int64) {
 	first := t.Choose(spec, 0)
 	for _, r := range t {
-		if r.Op == spec.Op && spec.P >= r.P && r.Bytes > 0 && t.Choose(spec, r.Bytes).Algorithm != first.Algorithm {
-			return true, r.Bytes - 1
+		if r.Op == spec.Op && spec.P >= r.P && r.Bytes > 0 && (!differ || r.Bytes <= limit) && t.Choose(spec, r.Bytes).Algorithm != first.Algorithm {
+			differ, limit = true, r.Bytes-1
 		}
 	}
-	return false, 0
+	return differ, limit
 }
 
 // ruleText is a rule in JSON.

@@ -43,12 +43,17 @@ func TestSmallIsUpToTheFirstSwitch(t *testing.T) {
 		{Op: AllToAll, Algorithm: Direct},
 		{Op: AllToAll, P: 5, Algorithm: Hub},
 		{Op: AllToAll, P: 5, Bytes: 4096, Algorithm: Direct},
+		{Op: AllToAll, P: 9, Bytes: 1024, Algorithm: Bruck},
+		{Op: AllToAll, P: 9, Bytes: 2048, Algorithm: Hub},
 	}
 	if differ, _ := table.Small(Spec{Op: AllToAll, P: 4}); differ {
 		t.Error("4 tasks: one algorithm for all sizes, yet they differ")
 	}
 	if differ, limit := table.Small(Spec{Op: AllToAll, P: 8}); !differ || limit != 4095 {
 		t.Errorf("8 tasks: %t, up to %d", differ, limit)
+	}
+	if differ, limit := table.Small(Spec{Op: AllToAll, P: 9}); !differ || limit != 1023 {
+		t.Errorf("9 tasks: %t, up to %d", differ, limit)
 	}
 }
 

@@ -11,7 +11,7 @@
 //
 // Reductions combine in the blocks' order: 0 with 1, 2 with 3, then the pairs,
 // and so on. This is the canonical association: every algorithm for reductions
-// here keeps it, except Ring, which is for operations where order and
+// keeps it, except Ring and TwoLevel, which are for operations where order and
 // association do not matter.
 
 package collective

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/coppice-go/coppice/protocol"
@@ -45,5 +46,16 @@ func TestNothingIsRunAgainAfterTheEnd(t *testing.T) {
 		if (adopted > 0) == over {
 			t.Errorf("over %v: %d tasks are run again", over, adopted)
 		}
+	}
+}
+
+// A check of a trace knows of the end what the machine knew.
+func TestTapeRecordsTheEnd(t *testing.T) {
+	first := membership.First(2, []protocol.Rank{0, 1})
+	var calls []string
+	m := NewTape(&Config{First: first, Adopts: true}, first.Members[0], func(call string, _ ...any) { calls = append(calls, call) })
+	m.Over()
+	if !slices.Equal(calls, []string{"Over"}) {
+		t.Errorf("recorded: %q", calls)
 	}
 }

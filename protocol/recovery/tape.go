@@ -60,6 +60,7 @@ func (t *Tape) Owes(to protocol.Rank) []Key {
 	return protocol.Get1(t.note, "Owes", t.Machine.Owes, to)
 }
 
+func (t *Tape) Over()    { protocol.Do0(t.note, "Over", t.Machine.Over) }
 func (t *Tape) Logless() { protocol.Do0(t.note, "Logless", t.Machine.Logless) }
 func (t *Tape) Unmoved() { protocol.Do0(t.note, "Unmoved", t.Machine.Unmoved) }
 func (t *Tape) Unsaved(number protocol.Rank) {

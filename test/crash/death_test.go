@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/internal/transport"
 	"github.com/coppice-go/coppice/test/machine"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -123,40 +124,55 @@ func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) 
 	return took
 }
 
-// below is a play of a plain broadcast along a tree from task 0, which waits until task 2 has crashed.
-func below(tell func(stage.Line), _ []string) coppice.Func {
+// below is a play of a plain broadcast from task 0, along a tree if one is given; task 0 waits until task 2 has crashed.
+func below(tell func(stage.Line), args []string) coppice.Func {
+	mode := coppice.Plain
+	if len(args) > 0 {
+		mode = mode.Along(args[0])
+	}
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
 		tell(stage.Line{What: "ready"})
 		switch t.Rank() {
 		case 0:
 			_, _ = coppice.Recv[int](ctx, t, 2, 1)
+			time.Sleep(100 * time.Millisecond) // most likely the others, which wait by then, know of it, too
 		case 2:
 			<-ctx.Done()
 		}
-		_, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(coppice.Plain.Along("binomial")))
+		_, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(mode))
 		tell(stage.Failure("result", err))
 		return nil
 	}
 }
 
-// TestDeathAboveInTheTree kills an inner process of a plain broadcast: task 6, which is below it, gets
-// an error that names it, the others get the value.
+// TestDeathAboveInTheTree kills a process in the middle of a plain broadcast: task 6, which is below it in the binomial tree, gets
+// an error that names it, the others get the value. By default that tree is used over sockets; in shared memory the root sends to
+// all, and task 6 gets the value, too.
 func TestDeathAboveInTheTree(t *testing.T) {
 	const n, victim = 8, 2
-	g := stage.Scene{N: n, Settings: reported, Play: []string{"below"}}.Begin(t)
-	if err := posix.Kill(g.Pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	g.End(t)
-	results := g.Of("result")
-	if got := stage.Ranks(results); !slices.Equal(got, stage.Without(n, victim)) {
-		t.Fatalf("results at %v", got)
-	}
-	for _, l := range results {
-		lost := l.Kind == "lost" && slices.Equal(l.Tasks, []int{victim})
-		if l.Rank == 6 && !lost || l.Rank != 6 && l.Kind != "well" {
-			t.Errorf("task %d: %s, tasks %v: %s", l.Rank, l.Kind, l.Tasks, l.Text)
+	for _, c := range []struct {
+		play []string
+		sent bool // by the root to all
+	}{
+		{play: []string{"below", "binomial"}},
+		{play: []string{"below"}, sent: transport.Shares(os.Getenv)},
+	} {
+		g := stage.Scene{N: n, Settings: reported, Play: c.play}.Begin(t)
+		if err := posix.Kill(g.Pids(t, "ready")[victim], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		g.End(t)
+		results := g.Of("result")
+		if got := stage.Ranks(results); !slices.Equal(got, stage.Without(n, victim)) {
+			t.Fatalf("%v: results at %v", c.play, got)
+		}
+		for _, l := range results {
+			below := l.Rank == 6 && !c.sent
+			lost := l.Kind == "lost" && slices.Equal(l.Tasks, []int{victim})
+			if below && !lost || !below && l.Kind != "well" {
+				t.Errorf("%v: task %d: %s, tasks %v: %s", c.play, l.Rank, l.Kind, l.Tasks, l.Text)
+			}
 		}
 	}
 }
