@@ -54,7 +54,8 @@ func (l *recorder) onlyLeavers(v *membership.View, k rules.Key) bool {
 }
 
 // frees checks a process that says, as of its view, that no process needs it anymore: every owner in the same
-// view has what its tasks have saved, and so do as many of the processes that stay as required.
+// view has what its tasks have saved, and so do as many of the processes that stay as required. If the owner dies, one of them has the
+// state of the latest epoch that any of them knows to be committed.
 func (l *recorder) frees(s *replayState) {
 	v, self := s.View(), s.Members().Self().ID
 	if v == nil || self >= l.Coordinator() || !s.Members().Free() || l.procs[self].free == v.Number {
@@ -70,16 +71,26 @@ func (l *recorder) frees(s *replayState) {
 		}
 		k := rules.Key{Task: protocol.Rank(t), Epoch: l.procs[owner].state.Rules().Committed()}
 		stay, have := 0, 0
+		known, kept := rules.Key{Task: k.Task}, false
+		for _, m := range v.Members {
+			if m.ID != owner && !v.Leaves(m.ID) {
+				known.Epoch = max(known.Epoch, l.procs[m.ID].state.Rules().Committed())
+			}
+		}
 		for _, m := range v.Members {
 			if m.ID == owner || v.Leaves(m.ID) {
 				continue
 			}
+			kept = kept || l.procs[m.ID].state.Rules().Holds(known)
 			if stay++; l.procs[m.ID].state.Rules().Holds(k) || l.procs[m.ID].state.Rules().Committed() > k.Epoch { // or it has a later one
 				have++
 			}
 		}
 		if k.Epoch > 0 && (!l.procs[owner].state.Rules().Holds(k) || have < min(l.Copies(), stay)) {
 			l.fails(fmt.Errorf("%w: p%d, in %v; %d of %d who stay have the %v", errFree, self, v, have, stay, k))
+		}
+		if known.Epoch > 0 && !kept && l.Copies() > 0 {
+			l.fails(fmt.Errorf("%w: p%d, in %v; p%d may die, and none of the others has the %v", errFree, self, v, owner, known))
 		}
 	}
 }

@@ -47,9 +47,15 @@ var leavingMistakes = []mistake{
 	},
 	{
 		name: "who was spared in an earlier view departs", file: "recovery/leaving.go",
-		old:   `m.spares[owner] != m.view.Number)`,
-		new:   `m.spares[owner] != m.view.Number && !(m.spares[owner] > 0 && wrong("who was spared in an earlier view departs")))`,
+		old:   `by(owner).view != m.view.Number {`,
+		new:   `by(owner).view != m.view.Number && !(by(owner).view > 0 && wrong("who was spared in an earlier view departs")) {`,
 		found: "four of whom three leave", by: notWhereItIs,
+	},
+	{
+		name: "who leaves does not wait until those that stay know what is committed", file: "recovery/leaving.go",
+		old:   `s.last < epoch)`,
+		new:   `s.last < epoch && !wrong("who leaves does not wait until those that stay know what is committed"))`,
+		found: "five of whom two leave and one dies", by: notWhereItIs,
 	},
 	{
 		name: "tasks of the dead go to who leaves", file: "membership/owners.go",

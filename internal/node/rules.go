@@ -171,7 +171,7 @@ func (q *peer) tellRule(m *recovery.Message) {
 		q.tell(keyed(m.Key, opCopied))
 	case recovery.Spare:
 		q.tellDrawn()
-		q.tell(envelope{seq: m.View, plan: Plan{op: opSpare}})
+		q.tell(envelope{seq: m.View, extra: m.Key.Epoch, plan: Plan{op: opSpare}})
 	case recovery.Again:
 		q.send(envelope{seq: m.View, extra: uint64(m.Task), plan: Plan{op: opAgain}}, nil, nil)
 	case recovery.Lost:
@@ -201,7 +201,7 @@ func (p *Process) ruled(in *incoming) bool {
 	case opAborts:
 		m = recovery.Message{Kind: recovery.Word, View: in.seq}
 	case opSpare:
-		m = recovery.Message{Kind: recovery.Spare, View: in.seq}
+		m = recovery.Message{Kind: recovery.Spare, View: in.seq, Key: recovery.Key{Epoch: in.extra}}
 	case opSweep:
 		m = recovery.Message{Kind: recovery.Sweeping, Sweep: recovery.SweepMessage{
 			View: in.seq, Up: in.kind == sweepUp, Saved: in.extra, Committed: in.sign, Balance: int64(in.group),

@@ -51,10 +51,14 @@ func (m *Machine) Sign(add func(uint64)) {
 		sum += protocol.Mix(c.Key.print(), protocol.Mix(uint64(c.from.ID), uint64(c.from.Incarnation)))
 	}
 	add(sum<<1 | bit(m.over))
-	for _, list := range [][]uint64{m.words, m.spares, {m.committed, m.wish, m.sparing, m.departed}} {
+	for _, list := range [][]uint64{m.words, {m.committed, m.wish, m.departed}} {
 		for _, x := range list {
 			add(x)
 		}
+	}
+	for _, s := range append(slices.Clip(m.spares), m.sparing) {
+		add(s.view)
+		add(s.first<<32 | s.last)
 	}
 	for _, told := range m.owed {
 		add(uint64(told))

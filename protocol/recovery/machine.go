@@ -87,11 +87,11 @@ type Machine struct {
 	words   []uint64 // by rank: the view of its latest word
 
 	sweep     Sweep
-	committed uint64   // the epoch on which this machine has acted
-	wish      uint64   // the epoch for which the machine asked for a view that moves tasks
-	sparing   uint64   // the view as of which this machine has said that it needs nothing from leaving processes
-	spares    []uint64 // by rank: the same of others
-	departed  uint64   // the view in which this machine has departed, or disbanded
+	committed uint64  // the epoch on which this machine has acted
+	wish      uint64  // the epoch for which the machine asked for a view that moves tasks
+	sparing   spare   // what this machine has said to leaving processes
+	spares    []spare // by rank: the same of others
+	departed  uint64  // the view in which this machine has departed, or disbanded
 	copies    []replica
 	coming    []coming
 	drawn     []Key // values of Once from which something known here may follow, in the order in which they arrived
@@ -167,7 +167,7 @@ const (
 	Have                 // a copy of Key, to the new owner of the task
 	Again                // Task is run again where it was before, since View: what it was sent before may have been dropped
 	Lost                 // no process can run Task any more, for Why
-	Spare                // as of View, tasks of the sender need nothing from leaving processes
+	Spare                // as of View, tasks of the sender need nothing from leaving processes; it knows Key.Epoch to be committed
 )
 
 // Message is what machines send each other.
@@ -322,7 +322,7 @@ func (m *Machine) Receive(from membership.Member, msg Message) {
 	case Lost:
 		m.lose(msg.Why, msg.Task)
 	case Spare:
-		m.sparedBy(from.ID, msg.View)
+		m.sparedBy(from.ID, msg.View, msg.Key.Epoch)
 	}
 	m.settle()
 }
@@ -411,7 +411,7 @@ func (m Message) String() string {
 	case Again:
 		return fmt.Sprintf("task %d is run again since view %d", m.Task, m.View)
 	case Spare:
-		return fmt.Sprintf("nothing is needed of who leaves in view %d", m.View)
+		return fmt.Sprintf("nothing is needed of who leaves in view %d; committed %d", m.View, m.Key.Epoch)
 	}
 	return fmt.Sprintf("task %d is lost: %s", m.Task, m.Why)
 }
