@@ -47,8 +47,12 @@ var leavingMistakes = []mistake{
 	},
 	{
 		name: "who was spared in an earlier view departs", file: "recovery/leaving.go",
-		old:   `by(owner).view != m.view.Number {`,
-		new:   `by(owner).view != m.view.Number && !(by(owner).view > 0 && wrong("who was spared in an earlier view departs")) {`,
+		old: `			s = m.spares[id]
+`,
+		new: `			if s = m.spares[id]; s.view > 0 && wrong("who was spared in an earlier view departs") {
+				s.view = m.view.Number
+			}
+`,
 		found: "four of whom three leave", by: notWhereItIs,
 	},
 	{
