@@ -108,7 +108,10 @@ func TestTheEndOfAContextEndsTheCommand(t *testing.T) {
 func TestOtherChildrenAreLeftAlone(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	other := exec.Command("sleep", "60")
+	other := exec.Command("sh", "-c", "read line")
+	if _, err := other.StdinPipe(); err != nil { // it waits for a line
+		t.Fatal(err)
+	}
 	if err := other.Start(); err != nil { // of this thread, which is the tracer
 		t.Fatal(err)
 	}

@@ -39,8 +39,15 @@ func TestTasksOfOneNodeMeetWhateverTheirTMPDIR(t *testing.T) {
 }
 
 func TestBadParentOfDirectoriesIsNamed(t *testing.T) {
-	file := keyFile(t, 1)
-	closed := filepath.Join(t.TempDir(), "closed")
+	folder, err := os.MkdirTemp("/tmp", "coppice") // a short name, wherever temporary files are
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	file, closed := filepath.Join(folder, "file"), filepath.Join(folder, "closed")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Mkdir(closed, 0o500); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestHostsOfAJob(t *testing.T) {
 		{[]Host{{Name: "a", Slots: 8}, {Name: "b", Slots: 8}}, nil},
 		{[]Host{{Name: "a", Slots: 3}, {Name: "b", Slots: 1}, {Name: "c", Slots: 9}}, []int{3, 1, 2}},
 	} {
-		p, err := New(Config{N: 6, Hosts: c.hosts, Program: "true", StdinRank: -1})
+		p, err := New(Config{N: 6, Hosts: c.hosts, Program: os.Args[0], StdinRank: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
