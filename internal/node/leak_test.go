@@ -165,6 +165,23 @@ func closeInTheMiddle(t *testing.T, kind string, after time.Duration, alone int)
 	})
 }
 
+// Who does not know how a broadcast goes waits for the root alone only if it goes the same way for all sizes: otherwise one whose parent is
+// dead would wait for ever.
+func TestOpenBroadcastMayNeedAnybody(t *testing.T) {
+	flat := collective.Rule{Op: collective.Broadcast, Algorithm: collective.Flat}
+	large := collective.Rule{Op: collective.Broadcast, Bytes: 100, Algorithm: collective.Binomial, Span: 50}
+	for _, c := range []struct {
+		rules collective.Table
+		want  int
+	}{{collective.Table{flat}, 1}, {collective.Table{flat, large}, 5}} {
+		j := start(t, memory, 5, func(cfg *Config) { cfg.Rules = c.rules })
+		m := j.ps[4].World(4)
+		if got := m.ancestors(m.Choose(collective.Broadcast, Choice{Bytes: Unknown})); len(got) != c.want {
+			t.Errorf("%v: it needs %v", c.rules, got)
+		}
+	}
+}
+
 // Parts of other lengths need no other schedule, in an operation whose plan says which lengths they have.
 func TestLengthsShareASchedule(t *testing.T) {
 	j := start(t, memory, 2, nil)

@@ -175,15 +175,21 @@ func broadcasts(plan Plan, p int) (factory, error) {
 }
 
 // ancestors returns whom this task waits for in a broadcast without correction: who sends it the value, who sends it to that one, and
-// so on. In one of which the root has not said how it goes, it goes as it most likely will. There are none for gossip.
+// so on. If the root has not said yet how the broadcast goes, and that depends on the size, it may be anybody. There are none for gossip.
 func (m *Member) ancestors(plan Plan) (path []protocol.Rank) {
 	root, p := int(plan.root), m.Size()
 	if plan.open() {
+		differ, _ := m.Small(collective.Broadcast)
+		if differ || m.p.cfg.Rules.Choose(collective.Spec{Op: collective.Broadcast, P: p, Hosts: m.hosts}, 0).Span > 0 {
+			return everybody(p)
+		}
 		plan = m.Choose(collective.Broadcast, Choice{Root: root, Bytes: Unknown, Decides: true})
 	}
-	parent := plan.parents(p)
+	var parent func(task int) int
 	if plan.is(scheduled) {
 		parent = m.senders(plan)
+	} else {
+		parent = plan.parents(p)
 	}
 	for at := m.rank; parent != nil && at != root && len(path) < p; {
 		if at = parent(at); at < 0 {

@@ -61,13 +61,15 @@ func (t Table) Whole() Table {
 	})
 }
 
-// Small is for operations on blocks whose sizes tasks do not know of each other: it returns whether the algorithm for
-// small blocks differs from that for large ones, and up to which size it is the right one.
+// Small is for operations of which tasks do not know the size: it returns whether the way for small values or blocks
+// differs from that for large ones, and up to which size it is the right one.
 func (t Table) Small(spec Spec) (differ bool, limit int64) {
 	first := t.Choose(spec, 0)
 	for _, r := range t {
-		if r.Op == spec.Op && spec.P >= r.P && r.Bytes > 0 && (!differ || r.Bytes <= limit) && t.Choose(spec, r.Bytes).Algorithm != first.Algorithm {
-			differ, limit = true, r.Bytes-1
+		if r.Op == spec.Op && spec.P >= r.P && r.Bytes > 0 && (!differ || r.Bytes <= limit) {
+			if best := t.Choose(spec, r.Bytes); best.Algorithm != first.Algorithm || best.Span != first.Span {
+				differ, limit = true, r.Bytes-1
+			}
 		}
 	}
 	return differ, limit

@@ -55,6 +55,10 @@ func TestSmallIsUpToTheFirstSwitch(t *testing.T) {
 	if differ, limit := table.Small(Spec{Op: AllToAll, P: 9}); !differ || limit != 1023 {
 		t.Errorf("9 tasks: %t, up to %d", differ, limit)
 	}
+	pieces := Table{{Op: Broadcast, Algorithm: Binomial}, {Op: Broadcast, Bytes: 64, Algorithm: Binomial, Span: 32}}
+	if differ, limit := pieces.Small(Spec{Op: Broadcast, P: 9}); !differ || limit != 63 {
+		t.Errorf("in pieces: %t, up to %d", differ, limit)
+	}
 }
 
 // Every operation has a rule, and every rule an algorithm, for any number of tasks
