@@ -17,10 +17,10 @@ type look struct {
 const (
 	// lookMax is how long a driver looks before it sleeps. It lets other processes have the processor meanwhile, so
 	// it keeps none from working.
-	lookMax = 300 * time.Microsecond
+	lookMax = 2 * time.Millisecond
 	// awayMax is how long the processor may be away when a driver yields it. Longer means that a process has
 	// it that computes: then the kernel lets this one have it sooner if it sleeps and is woken.
-	awayMax = 100 * time.Microsecond
+	awayMax = time.Millisecond
 	// aloneMax is how often it looks before it yields, if there is a processor for every process: not for long, because the
 	// kernel may have put both of two processes on one.
 	aloneMax = 200
