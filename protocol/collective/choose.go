@@ -186,8 +186,12 @@ var Default = Table{
 
 // inMemory was filled from measurements, too. In memory a message costs little; a process that waits for its turn on a processor, much.
 var inMemory = Table{
-	{Op: Broadcast, P: 5, Algorithm: Flat},
+	{Op: Broadcast, P: 4, Algorithm: Flat},
 	{Op: Broadcast, P: 65, Algorithm: Binomial},
+	{Op: Reduce, P: 2, Bytes: 128 << 10, Algorithm: Flat},
+	{Op: Reduce, P: 4, Bytes: 128 << 10, Algorithm: Binomial},
+	{Op: Reduce, P: 8, Bytes: 128 << 10, Algorithm: Binomial, Span: 64 << 10},
+	{Op: Reduce, P: 9, Bytes: 128 << 10, Algorithm: Binomial},
 	{Op: AllGather, P: 4, Bytes: 8 << 10, Algorithm: Direct},
 	{Op: AllGather, P: 65, Bytes: 8 << 10, Algorithm: Ring},
 }
