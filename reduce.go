@@ -217,7 +217,7 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	}
 	choice := node.Choice{Root: s.rootOf(what), Bytes: int64(len(call.Value)), Pieces: true, AnyOrder: exact || s.commutes}
 	if call.Kind.Loose {
-		choice.Bytes, choice.Pieces, choice.AnyOrder = node.Unknown, false, false
+		choice.Bytes, choice.Pieces = node.Unknown, false
 		choice.Dear = s.backup == node.BackupAlways
 	}
 	if s.corrects(what) {

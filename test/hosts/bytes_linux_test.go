@@ -22,6 +22,7 @@ func TestHostsGetEachByteOnce(t *testing.T) {
 		{"broadcast", []int{2, 2, 2, 2}, hosts - 1},
 		{"broadcast", []int{3, 1, 3, 4}, hosts - 1},
 		{"allreduce", []int{2, 2, 2, 2}, 2 * (hosts - 1)},
+		{"allreducefunc", []int{3, 3, 3, 3}, 2 * (hosts - 1)}, // commutative: in order it is twice as much
 	} {
 		name, times := fmt.Sprint(c.name, " ", c.each), c.times
 		var words []string

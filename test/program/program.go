@@ -37,6 +37,7 @@ const Enough = ".enough"
 //	steps COUNT TASKS FILE [STORE]; COUNT 0: until there is FILE.enough
 //	broadcast MEBIBYTES
 //	allreduce MEBIBYTES
+//	allreducefunc MEBIBYTES
 //	idle SECONDS FILE
 func Main(args []string) int {
 	number := func(i int) int {
@@ -68,7 +69,9 @@ func Main(args []string) int {
 	case "broadcast":
 		f = broadcast(number(1))
 	case "allreduce":
-		f = allReduce(number(1))
+		f = allReduce(number(1), false)
+	case "allreducefunc":
+		f = allReduce(number(1), true)
 	case "idle":
 		f = idle(time.Duration(number(1))*time.Second, args[2])
 	}
@@ -222,14 +225,20 @@ func broadcast(mebibytes int) coppice.Func {
 	}
 }
 
-// allReduce adds up this many MiB of numbers. All tasks check every one.
-func allReduce(mebibytes int) coppice.Func {
+// allReduce adds up this many MiB of numbers, by a function or not. All tasks check every one.
+func allReduce(mebibytes int, function bool) coppice.Func {
 	return func(ctx context.Context, t *coppice.Task) error {
 		numbers := make([]uint64, mebibytes<<17)
 		for i := range numbers {
 			numbers[i] = stepValue(i, t.Rank())
 		}
-		sums, err := coppice.AllReduce(ctx, t, numbers, coppice.Sum)
+		var sums []uint64
+		var err error
+		if function {
+			sums, err = coppice.AllReduceFunc(ctx, t, numbers, addUp, coppice.Commutative())
+		} else {
+			sums, err = coppice.AllReduce(ctx, t, numbers, coppice.Sum)
+		}
 		if err != nil {
 			return err
 		}
@@ -245,6 +254,13 @@ func allReduce(mebibytes int) coppice.Func {
 		fmt.Println(Right, t.Rank())
 		return nil
 	}
+}
+
+func addUp(a, b []uint64) []uint64 {
+	for i, v := range b {
+		a[i] += v
+	}
+	return a
 }
 
 // idle does nothing between two barriers. Task 0 writes the time of the first one to a file.
