@@ -82,7 +82,8 @@ func (c *crew) start(task, attempt int) {
 			err = fmt.Errorf("process %d exited with 0 before task %d returned", rank, task)
 			return
 		}
-		if err = c.f(c.ctx, t); err != nil {
+		err = c.f(c.ctx, t)
+		if t.trunk.returned.Store(true); err != nil {
 			err = fmt.Errorf("task %d: %w", task, err)
 		}
 	})

@@ -76,8 +76,8 @@
 //  1. All tasks of a group call the same operations in the same order, with the
 //     same roots, types and protections; reductions with the same Op or function,
 //     and slices of numbers of the same length.
-//  2. A Task is for one goroutine at a time. All tasks fork, and call Go, in the
-//     same order.
+//  2. A Task is for one goroutine at a time, otherwise operations fail. All tasks
+//     fork, and call Go, in the same order.
 //  3. Shared memory stays unchanged until the operation is over at every task; with
 //     Recovery: Replay, longer: see below.
 //

@@ -25,12 +25,12 @@ func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 	fork := t.Fork()
 	t.trunk.futures.Add(1)
 	future := &Future[T]{task: t, done: make(chan struct{}), err: ErrAbandoned}
-	go func() {
+	go beside(func() {
 		defer close(future.done)
 		defer t.trunk.futures.Add(-1)
 		future.value, future.err = f(fork)
 		fork.m.Release()
-	}()
+	})
 	return future
 }
 

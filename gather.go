@@ -54,18 +54,23 @@ func AllGather[T any](ctx context.Context, t *Task, v T, opts ...Option) ([]T, e
 
 // gather carries out one of the two.
 func gather[T any](ctx context.Context, t *Task, op collective.Op, v T, opts []Option) ([]T, error) {
-	return perform(ctx, t, op.String(), opts, func(g *Task, s settings) (all []T, err error) {
-		var b blocks[T]
-		if err := b.begin(g, op, s); err != nil {
-			return nil, err
-		}
-		if b.call.Value, err = encodeSmall(g, b.codec, &v, lends(b.codec, &b.s, []T{v}, b.into)); err != nil {
-			return nil, err
-		}
-		b.size = len(b.call.Value)
-		all, err = b.all(ctx)
+	return perform(ctx, t, op.String(), opts, func(g *Task, s settings) ([]T, error) {
+		all, err := gathered(ctx, g, op, v, s)
 		return spread(t, g, all), err
 	})
+}
+
+// gathered is gather within an operation.
+func gathered[T any](ctx context.Context, t *Task, op collective.Op, v T, s settings) (all []T, err error) {
+	var b blocks[T]
+	if err := b.begin(t, op, s); err != nil {
+		return nil, err
+	}
+	if b.call.Value, err = encodeSmall(t, b.codec, &v, lends(b.codec, &b.s, []T{v}, b.into)); err != nil {
+		return nil, err
+	}
+	b.size = len(b.call.Value)
+	return b.all(ctx)
 }
 
 // AllToAll gives parts[r] of each task to task r, and returns what the task got,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/test/stage"
@@ -80,5 +81,60 @@ func TestWithoutGroupOrContext(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOneGoroutineAtATime: an operation on a task is refused while another goroutine is in one of it, if a function of Go uses the task
+// outside, and when the task's function has returned. The error names the line; nothing was sent.
+func TestOneGoroutineAtATime(t *testing.T) {
+	refused := func(t *testing.T, err error, why string) {
+		t.Helper()
+		if err == nil || !strings.HasPrefix(err.Error(), "barrier at given_test.go:") || !strings.Contains(err.Error(), why) {
+			t.Error(err)
+		}
+	}
+	left := make(chan *coppice.Task, 4)
+	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
+		waits := make(chan error)
+		if task.Rank() == 0 {
+			go func() {
+				_, err := coppice.Recv[int](ctx, task, 1, 0)
+				waits <- err
+			}()
+			for !task.Busy() { // the other is not in its operation yet
+				time.Sleep(time.Millisecond)
+			}
+			refused(t, coppice.Barrier(ctx, task), "another goroutine is in an operation of it")
+		}
+		fork := task.Fork()
+		if err := coppice.Barrier(ctx, fork); err != nil { // a fork is another one
+			return err
+		}
+		if task.Rank() == 1 {
+			if err := coppice.Send(ctx, task, 0, 0, 1); err != nil {
+				return err
+			}
+		} else if err := <-waits; err != nil {
+			return err
+		}
+		future := coppice.Go(task, func(own *coppice.Task) (int, error) {
+			refused(t, coppice.Barrier(ctx, task), "a function of Go uses it")
+			return coppice.AllReduce(ctx, own, 1, coppice.Sum)
+		})
+		if err := coppice.Barrier(ctx, task); err != nil { // not in the function
+			return err
+		}
+		if sum, err := future.Wait(ctx); sum != 2 || err != nil {
+			t.Error(sum, err)
+		}
+		left <- task
+		left <- fork
+		return coppice.Barrier(ctx, task)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		refused(t, coppice.Barrier(t.Context(), <-left), "its function has returned")
 	}
 }

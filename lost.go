@@ -22,9 +22,10 @@ func WithoutLost() Option { return Option{kind: lostOption} }
 // perform carries out an operation on the task's group. With WithoutLost it does so among the tasks that live, with
 // options for their group, until it succeeds.
 func perform[R any](ctx context.Context, t *Task, name string, opts []Option, op func(g *Task, s settings) (R, error)) (result R, err error) {
-	if err := t.given(ctx, name); err != nil {
+	if err := t.begin(ctx, name); err != nil {
 		return result, err
 	}
+	defer t.busy.Store(false)
 	var s settings
 	s.read(opts)
 	if s.given&(1<<lostOption) == 0 {

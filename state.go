@@ -144,7 +144,7 @@ func (t *Task) at() *node.Member {
 //	points, err := coppice.Once(ctx, t, func(ctx context.Context) ([]float64, error) { return load(t.Rank()) })
 func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...Option) (v T, err error) {
 	const op = "once"
-	if err := t.given(ctx, op); err != nil {
+	if err := t.usable(ctx, op); err != nil {
 		return v, err
 	}
 	c, err := codec.For[T]()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/internal/store"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Stored is for Save and Once: what they keep goes to files of a directory, instead of to
@@ -176,7 +177,9 @@ func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64,
 		return 0, nil, err
 	}
 	half := binary.LittleEndian.Uint64
-	all, err := AllGather(ctx, t, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own})
+	var none settings
+	none.read(nil)
+	all, err := gathered(ctx, t, collective.AllGather, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own}, none)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -22,6 +22,7 @@ type Task struct {
 	rand *rand.Rand
 
 	attempt int
+	busy    atomic.Bool  // an operation is under way
 	fork    bool         // or another group: it is not what the function was given
 	first   *node.Member // its place in the first epoch, if the fork was made there
 	trunk   *trunk
@@ -39,10 +40,11 @@ func newTask(m *node.Member, log *slog.Logger) *Task {
 
 // trunk is what a task and its forks have in common.
 type trunk struct {
-	epoch   atomic.Uint64
-	futures atomic.Int64 // that are not done
-	tasks   int          // of the job
-	archive *archive     // of its process
+	epoch    atomic.Uint64
+	returned atomic.Bool  // the task's function
+	futures  atomic.Int64 // that are not done
+	tasks    int          // of the job
+	archive  *archive     // of its process
 
 	mu    sync.Mutex
 	files map[string]*files // by directory

@@ -82,7 +82,6 @@ func (o *operation) transmit(a action) {
 		value, e.extra = o.load(a.word.step)
 	} else if a.word.value {
 		value = o.value
-		o.shared = true
 	}
 	value = o.logged(to, &e, value, a.word.step)
 	if m.p.reran(m.task) && m.ahead.Has(to, o.seq) && !m.p.checks() { // an earlier attempt has sent it
@@ -100,6 +99,7 @@ func (o *operation) transmit(a action) {
 			value, e.kind = nil, e.kind|withheld
 		}
 	}
+	o.shared = o.shared || o.sched == nil && len(value) > 0
 	if q.local != nil && len(value) > inlineMax {
 		o.lends = true
 	}

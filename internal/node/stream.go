@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/coppice-go/coppice/internal/node/engine"
@@ -298,9 +297,6 @@ func (m *Member) Recv(ctx context.Context, from, tag int, sign uint64, typ strin
 		return Result{}, err
 	}
 	s := m.streamIn(from, uint64(tag))
-	if s.wanted {
-		return Result{}, &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("two calls wait for the messages of task %d with tag %d", m.taskOf(from), tag)}
-	}
 	if in := s.head(); in == nil || !in.Complete() {
 		if err := s.await(ctx, op); err != nil {
 			return Result{}, err
