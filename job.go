@@ -17,6 +17,7 @@ import (
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/internal/store"
+	"github.com/coppice-go/coppice/internal/watch"
 	"github.com/coppice-go/coppice/protocol/collective"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
@@ -109,6 +110,9 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if j.Local != 0 {
+		if w := watch.From(ctx); w != nil {
+			cfg.Entered = w.Entered
+		}
 		return runLocal(ctx, j.Local, cfg, f, j.Recovery, newArchive(store.Run{Resume: j.Resume}))
 	}
 	return runJoined(ctx, cfg, f, j.Recovery, j.Resume)
@@ -238,6 +242,9 @@ func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Reco
 	errs := make([]error, n)
 	var alive []*node.Process
 	for r, p := range job.Processes {
+		if w := watch.From(ctx); w != nil && p.Killed() {
+			w.Killed()
+		}
 		if !p.Killed() {
 			errs[r], alive = misused(p, crews[r].err(math.MaxUint64), p.Misuse()), append(alive, p)
 		}

@@ -17,8 +17,11 @@ type fate struct {
 // count counts an operation that a task enters, and carries out the orders to
 // die in it. f is nil for messages between two tasks.
 func (p *Process) count(task int, op string, f *fate) {
-	if len(p.cfg.Kills) == 0 || p.roster.Again(task) { // orders are for the first attempt
+	if len(p.cfg.Kills) == 0 && p.cfg.Entered == nil || p.roster.Again(task) { // orders are for the first attempt
 		return
+	}
+	if p.cfg.Entered != nil {
+		p.cfg.Entered(task, op)
 	}
 	key := fmt.Sprintf("%d %s", task, op)
 	p.groups.counts[key]++

@@ -39,11 +39,12 @@ type Config struct {
 	Copies    int           // processes that have copies of what a task saves, besides its own; default 2
 	Check     bool          // compare what a task that is run again sends with what it sent before
 	Kills     []Kill
-	Network   collective.Network       // what lies between the processes of the job
-	Hosts     []int                    // how many processes each of several hosts began with, by rank; the same at all processes, as Network
-	Rules     collective.Table         // which algorithms to use, before those for the network
-	SignName  func(sign uint64) string // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
-	Fanout    int                      // children of a node in the tree of views: a power of two; default 4
+	Entered   func(task int, op string) // a task's first attempt begins an operation; nil: nobody wants to know
+	Network   collective.Network        // what lies between the processes of the job
+	Hosts     []int                     // how many processes each of several hosts began with, by rank; the same at all processes, as Network
+	Rules     collective.Table          // which algorithms to use, before those for the network
+	SignName  func(sign uint64) string  // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
+	Fanout    int                       // children of a node in the tree of views: a power of two; default 4
 	Logger    *slog.Logger
 	Trace     io.Writer // every call of the machines that decide is written there; nil: it is not
 

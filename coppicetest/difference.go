@@ -1,0 +1,106 @@
+package coppicetest
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// difference says where two values of one type differ first, and how; "": they do not.
+func difference(want, got any) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return compared{}.differ("", reflect.ValueOf(want), reflect.ValueOf(got)) // NaNs differ from themselves for DeepEqual only
+}
+
+// compared is the pairs of pointers that were followed: values may refer to themselves.
+type compared map[[2]uintptr]bool
+
+// differ is difference for the part of a value that path leads to.
+func (c compared) differ(path string, want, got reflect.Value) string {
+	both := func() string {
+		if path == "" {
+			return fmt.Sprintf("%v; without the kill %v", show(got), show(want))
+		}
+		return fmt.Sprintf("%s is %v; without the kill %v", path, show(got), show(want))
+	}
+	if want.IsValid() != got.IsValid() || want.IsValid() && want.Type() != got.Type() {
+		return both()
+	}
+	if !want.IsValid() {
+		return ""
+	}
+	switch want.Kind() {
+	case reflect.Slice, reflect.Array:
+		if want.Kind() == reflect.Slice && want.IsNil() != got.IsNil() || want.Len() != got.Len() {
+			return both()
+		}
+		for i := range want.Len() {
+			if d := c.differ(fmt.Sprintf("%s[%d]", path, i), want.Index(i), got.Index(i)); d != "" {
+				return d
+			}
+		}
+	case reflect.Struct:
+		for i := range want.NumField() {
+			if d := c.differ(path+"."+want.Type().Field(i).Name, want.Field(i), got.Field(i)); d != "" {
+				return d
+			}
+		}
+	case reflect.Map:
+		if want.IsNil() != got.IsNil() {
+			return both()
+		}
+		for _, k := range append(want.MapKeys(), got.MapKeys()...) {
+			if d := c.differ(fmt.Sprintf("%s[%v]", path, show(k)), want.MapIndex(k), got.MapIndex(k)); d != "" {
+				return d
+			}
+		}
+	case reflect.Pointer, reflect.Interface:
+		if want.IsNil() != got.IsNil() {
+			return both()
+		}
+		if want.IsNil() {
+			return ""
+		}
+		if want.Kind() == reflect.Pointer {
+			pair := [2]uintptr{want.Pointer(), got.Pointer()}
+			if c[pair] {
+				return ""
+			}
+			c[pair] = true
+		}
+		return c.differ(path, want.Elem(), got.Elem())
+	case reflect.Float32, reflect.Float64:
+		if a, b := want.Float(), got.Float(); a != b && (a == a || b == b) {
+			return both()
+		}
+	case reflect.Complex64, reflect.Complex128:
+		if a, b := want.Complex(), got.Complex(); a != b && (a == a || b == b) {
+			return both()
+		}
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer: // of no use to others
+	default:
+		if !want.Equal(got) {
+			return both()
+		}
+	}
+	return ""
+}
+
+// show is a value in a line: short, also if it is large.
+func show(v reflect.Value) string {
+	if !v.IsValid() {
+		return "nothing"
+	}
+	text := fmt.Sprintf("%+v", v)
+	if v.Kind() == reflect.String {
+		text = fmt.Sprintf("%q", v.String())
+	}
+	if len(text) > showMax {
+		text = text[:showMax] + "…"
+	}
+	return text
+}
+
+// showMax is how many bytes of a value are shown.
+const showMax = 200

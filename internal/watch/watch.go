@@ -1,0 +1,23 @@
+// Package watch lets package coppicetest see what the tasks of a job of goroutines do.
+package watch
+
+import "context"
+
+// Watcher is told what happens in a job, by several goroutines.
+type Watcher struct {
+	Entered func(task int, op string) // a task's first attempt begins an operation; it is called under a lock
+	Killed  func()                    // an order to die was carried out
+}
+
+type key struct{}
+
+// With is a context for a job that has the watcher.
+func With(ctx context.Context, w *Watcher) context.Context {
+	return context.WithValue(ctx, key{}, w)
+}
+
+// From is the watcher of a context, or nil.
+func From(ctx context.Context) *Watcher {
+	w, _ := ctx.Value(key{}).(*Watcher)
+	return w
+}
