@@ -18,7 +18,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -112,7 +111,10 @@ func (s *search) all() error {
 	if err := s.judge("", s.perform("")); err != nil {
 		return err
 	}
-	points := slices.Concat(slices.Collect(maps.Values(first.begun))...)
+	var points []point
+	for task := range len(first.returned) {
+		points = append(points, first.begun[task]...)
+	}
 	rand.New(rand.NewPCG(s.o.Seed, 1)).Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 	tried := 0
 	for ; tried < len(points) && s.runs < s.o.Runs; tried++ {
