@@ -49,6 +49,20 @@ func ExampleMain() {
 	// Output: task 0 of 1
 }
 
+// Main with settings: four tasks, however many processes there are.
+func ExampleJob_Main() {
+	job := coppice.Job{Tasks: 4}
+	job.Main(func(_ context.Context, t *coppice.Task) error {
+		fmt.Printf("task %d of %d\n", t.Rank(), t.Size())
+		return nil
+	})
+	// Unordered output:
+	// task 0 of 4
+	// task 1 of 4
+	// task 2 of 4
+	// task 3 of 4
+}
+
 // Run is for a program that does something with the error itself.
 func ExampleRun() {
 	err := coppice.Run(context.Background(), func(context.Context, *coppice.Task) error {

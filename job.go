@@ -32,7 +32,10 @@ type Func func(ctx context.Context, t *Task) error
 // by hand, by Kubernetes or by srun leaves the job and exits with 143. It hands its tasks over to the others before, in the
 // next Save, if that comes within COPPICE_GRACE (20 s) and before a second SIGTERM. If all processes of a job are to
 // leave, they do at once; those of srun take it for an interrupt then.
-func Main(f Func) {
+func Main(f Func) { (&Job{}).Main(f) }
+
+// Main is the function Main with the job's settings.
+func (j *Job) Main(f Func) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, cancel)
 	signals := make(chan os.Signal, 1)
@@ -46,7 +49,7 @@ func Main(f Func) {
 		signal.Stop(signals) // another one ends the process
 		cancel()
 	}()
-	err := Run(ctx, f)
+	err := j.Run(ctx, f)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		if errors.Is(err, errTerminated) {

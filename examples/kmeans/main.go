@@ -24,7 +24,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"slices"
 	"time"
 
@@ -57,14 +56,8 @@ func main() {
 			time.Sleep(*pause)
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	job := coppice.Job{Tasks: s.tasks}
-	err := job.Run(ctx, s.program)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	job.Main(s.program)
 }
 
 func (s *settings) check() error {

@@ -20,7 +20,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/coppice-go/coppice"
@@ -52,14 +51,8 @@ func main() {
 		fmt.Printf("epoch %d: loss %.6f\n", epoch, loss)
 		time.Sleep(*pause)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	job := coppice.Job{Tasks: s.tasks}
-	err := job.Run(ctx, s.program)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	job.Main(s.program)
 }
 
 func (s *settings) check() error {
