@@ -26,6 +26,10 @@ var (
 	// calls other operations, or sends other data; or memory that was lent with Shared has
 	// changed. All later operations of the group fail, too.
 	ErrDiverged = node.ErrDiverged
+	// ErrDeadlock: this task and others wait for each other, and would for ever. With
+	// Replay it is noticed after a second or more, among tasks without forks that wait
+	// without a deadline. All later operations of the group fail, too.
+	ErrDeadlock = node.ErrDeadlock
 	// ErrExcluded: the others have decided to go on without this process,
 	// which they could not reach. It may come back as a new process.
 	ErrExcluded = node.ErrExcluded

@@ -125,7 +125,8 @@ type entry struct {
 	delivered bool
 	err       *Failure
 	w         *engine.Waiter
-	patrols   int // that saw it wait
+	endless   bool // it waits without a time limit
+	patrols   int  // that saw it wait
 }
 
 // waits tells whether the task waits.
@@ -135,6 +136,8 @@ func (w *entry) waits() bool { return w.entered && !w.delivered && w.err == nil 
 func (w *entry) sleep(ctx context.Context) error {
 	e := w.m.p.engine
 	w.w = e.Waiter()
+	_, limited := ctx.Deadline()
+	w.endless = !limited
 	err := e.Wait(ctx, w.w)
 	e.Free(w.w)
 	w.w = nil

@@ -80,6 +80,8 @@ func (m *Member) dispatch(in *incoming) {
 		m.letter(from, in)
 	case opAsk, opHaveNot:
 		m.inquiry(from, in)
+	case opChase:
+		m.chased(in)
 	default:
 		if op := in.plan.op; op >= opBarrier && op <= opSplit {
 			m.collective(from, in)

@@ -45,6 +45,7 @@ const (
 	opDrawn    // what follows may follow from a value of Once
 	opAgain    // a task is run again where it was: send it again what it was sent
 	opSpare    // the sender's tasks need nothing of those who leave, as of a view
+	opChase    // follows what tasks wait for
 )
 
 // ops says what operations are: their names, and which schedules carry them out.

@@ -17,6 +17,7 @@ var (
 	ErrMismatch  = errors.New("tasks disagree about the operation")
 	ErrUnreached = errors.New("value did not arrive")
 	ErrDiverged  = errors.New("program diverged")
+	ErrDeadlock  = errors.New("tasks wait for each other")
 	ErrExcluded  = errors.New("excluded from the job")
 	ErrNoQuorum  = errors.New("no quorum")
 	ErrAborted   = errors.New("aborted by the end of a task's context")

@@ -69,6 +69,8 @@ type Member struct {
 	logged     int64 // bytes that it counts in the log
 	onces      uint64
 	asking     bool                               // the task calls the function of a Once
+	forked     bool                               // made by Fork: for a goroutine of its own
+	released   bool                               // which calls nothing more
 	again      map[int]*credit.Anew[*heldMessage] // by rank: what is still to be sent again
 
 	// For inquiries; see inquiry.go.
@@ -249,6 +251,7 @@ func (m *Member) Fork() *Member {
 	defer m.p.engine.Unlock()
 	m.forks++
 	f := m.p.enterGroup(m.beside(protocol.Mix(m.group, m.forks<<1)), m.task, m.tasks)
+	f.forked = true
 	if f.broken == nil { // what is wrong with it may have come before
 		f.broken = m.broken
 	}

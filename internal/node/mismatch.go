@@ -127,7 +127,7 @@ func (m *Member) tellBroken(rank int) {
 }
 
 // brokenBy is why a group can be used no more, by the kind of the message that says so.
-var brokenBy = []error{ErrMismatch, ErrDiverged, ErrLost}
+var brokenBy = []error{ErrMismatch, ErrDiverged, ErrLost, ErrDeadlock}
 
 // pair packs up to two tasks.
 func pair(tasks []int) (word uint64) {

@@ -108,6 +108,7 @@ func (o *operation) patrol(rounds int) {
 	}
 	if o.patrols > probeEvery {
 		o.giveUp()
+		o.m.p.pursue(o.m.task)
 	}
 	for _, r := range o.awaits() {
 		if int(r) != o.m.rank {
@@ -125,5 +126,8 @@ func (s *inStream) patrol(rounds int) {
 	}
 	if probes(&s.patrols, rounds) {
 		s.m.probe(s.from, envelope{plan: Plan{op: opSend}})
+		if s.patrols > probeEvery {
+			s.m.p.pursue(s.m.task)
+		}
 	}
 }

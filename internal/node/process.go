@@ -118,6 +118,7 @@ type Process struct {
 	recovery recovering     // what is kept for those that are run again
 	groups   groups         // the tasks' places in groups, and their operations
 	patrols  patrols
+	chases   chases
 	trace    *tracer // nil: nothing is written down
 
 	dead  bool // killed, where a process is a goroutine

@@ -27,6 +27,7 @@ func (m *Member) Release() {
 	if m.group == world {
 		return
 	}
+	m.released = true
 	r := &p.groups.releases
 	r.kept = append(r.kept, m)
 	if p.logs() { // who runs a task again makes it again
