@@ -1,0 +1,345 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coppice-go/coppice/protocol/collective"
+)
+
+// deed is a step of a task in a random program: an operation, or a rest.
+type deed struct {
+	what     string // send recv barrier broadcast gather allgather rest
+	rank     int    // the other one, or the root
+	tag      int
+	duration time.Duration
+}
+
+// knot is a random program: what each task does. All collective operations come in the same order everywhere; messages are sent and
+// received in between at any time, so that tasks may wait for each other.
+func knot(rng *rand.Rand, tasks int) [][]deed {
+	all := make([][]deed, tasks)
+	for range 1 + rng.IntN(4) {
+		d := deed{what: []string{"barrier", "broadcast", "gather", "allgather"}[rng.IntN(4)], rank: rng.IntN(tasks)}
+		for r := range all {
+			all[r] = append(all[r], d)
+		}
+	}
+	insert := func(r int, d deed) {
+		i := rng.IntN(len(all[r]) + 1)
+		all[r] = append(all[r][:i], append([]deed{d}, all[r][i:]...)...)
+	}
+	for range 1 + rng.IntN(2*tasks) {
+		from, to, tag := rng.IntN(tasks), rng.IntN(tasks), rng.IntN(2)
+		if from == to {
+			continue
+		}
+		insert(from, deed{what: "send", rank: to, tag: tag})
+		insert(to, deed{what: "recv", rank: from, tag: tag})
+	}
+	for range rng.IntN(3) {
+		insert(rng.IntN(tasks), deed{what: "rest", duration: time.Duration(rng.IntN(30)) * time.Millisecond})
+	}
+	return all
+}
+
+// finishes reports which tasks come to the end of a program: the others wait for ever.
+func finishes(all [][]deed) []bool {
+	at, entered := make([]int, len(all)), make([]int, len(all)) // the step of each task, and collective operations that it has entered
+	inside := make([]bool, len(all))
+	messages := map[[3]int]int{}
+	can := func(r int, d deed) bool {
+		switch d.what {
+		case "recv":
+			return messages[[3]int{d.rank, r, d.tag}] > 0
+		case "barrier", "allgather", "gather", "broadcast":
+			for o := range all {
+				needed := d.what == "barrier" || d.what == "allgather" || d.what == "gather" && r == d.rank || d.what == "broadcast" && o == d.rank
+				if needed && entered[o] < entered[r] {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	for moved := true; moved; {
+		moved = false
+		for r := range all {
+			if at[r] == len(all[r]) {
+				continue
+			}
+			d := all[r][at[r]]
+			switch d.what {
+			case "barrier", "allgather", "gather", "broadcast":
+				if !inside[r] {
+					inside[r], moved = true, true
+					entered[r]++
+				}
+			}
+			if !can(r, d) {
+				continue
+			}
+			switch d.what {
+			case "send":
+				messages[[3]int{r, d.rank, d.tag}]++
+			case "recv":
+				messages[[3]int{d.rank, r, d.tag}]--
+			}
+			at[r]++
+			inside[r], moved = false, true
+		}
+	}
+	done := make([]bool, len(all))
+	for r := range all {
+		done[r] = at[r] == len(all[r])
+	}
+	return done
+}
+
+// do carries out a step.
+func (d deed) do(ctx context.Context, m *Member) error {
+	value := []byte("12345678")
+	var err error
+	switch d.what {
+	case "rest":
+		time.Sleep(d.duration)
+	case "send":
+		err = m.Send(ctx, d.rank, d.tag, 1, value)
+	case "recv":
+		_, err = m.Recv(ctx, d.rank, d.tag, 1, "string")
+	case "barrier":
+		_, err = m.Do(ctx, Call{Plan: BarrierPlan()})
+	case "broadcast":
+		root := d.rank == m.rank
+		c := Call{Plan: m.Choose(collective.Broadcast, Choice{Root: d.rank, Bytes: 8, Decides: root})}
+		if root {
+			c.Value = value
+		}
+		_, err = m.Do(ctx, c)
+	case "gather":
+		_, err = m.Do(ctx, Call{Plan: m.Choose(collective.Gather, Choice{Root: d.rank, Bytes: 8}), Value: value})
+	case "allgather":
+		_, err = m.Do(ctx, Call{Plan: m.Choose(collective.AllGather, Choice{Bytes: 8}), Value: value})
+	}
+	if err != nil {
+		return fmt.Errorf("%s %d %d: %w", d.what, d.rank, d.tag, err)
+	}
+	return nil
+}
+
+// TestDeadlocks runs random programs while every task follows again and again what it waits for: those that can end do so, and in the
+// others all who wait learn of it.
+func TestDeadlocks(t *testing.T) {
+	ended, stuckOnes := 0, 0
+	var mu sync.Mutex
+	t.Run("programs", func(t *testing.T) {
+		for _, kind := range allKinds {
+			for seed := range uint64(short(120, 20)) {
+				t.Run(fmt.Sprintf("%s/%d", kind, seed), func(t *testing.T) {
+					t.Parallel()
+					rng := rand.New(rand.NewPCG(seed, 5))
+					n := 2 + rng.IntN(4)
+					program := knot(rng, n)
+					done := finishes(program)
+					deadlock := false
+					for _, d := range done {
+						deadlock = deadlock || !d
+					}
+					mu.Lock()
+					if deadlock {
+						stuckOnes++
+					} else {
+						ended++
+					}
+					mu.Unlock()
+					perform(t, kind, n, program, done, deadlock)
+				})
+			}
+		}
+	})
+	if ended < stuckOnes/8 || stuckOnes < ended/8 || ended == 0 {
+		t.Errorf("%d programs end, %d do not: want many of both", ended, stuckOnes)
+	}
+}
+
+func perform(t *testing.T, kind string, n int, program [][]deed, done []bool, deadlock bool) {
+	j := start(t, kind, n, func(c *Config) { c.Adopt = func(int, int, int) {} })
+	ctx, stop := context.WithCancelCause(context.Background())
+	hangs := time.AfterFunc(hangTime, func() { stop(errors.New("the test hangs")) })
+	defer hangs.Stop()
+	errs := make([]error, n)
+	var tasks sync.WaitGroup
+	for r, p := range j.ps {
+		tasks.Go(func() {
+			m := p.World(r)
+			for _, d := range program[r] {
+				if errs[r] = d.do(ctx, m); errs[r] != nil {
+					return
+				}
+			}
+		})
+	}
+	ends := make(chan struct{})
+	var chaser sync.WaitGroup
+	chaser.Go(func() {
+		for {
+			select {
+			case <-ends:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			for r, p := range j.ps {
+				p.engine.Lock()
+				p.pursue(r)
+				p.engine.Unlock()
+			}
+		}
+	})
+	tasks.Wait()
+	close(ends)
+	chaser.Wait()
+	named := false
+	for r, err := range errs {
+		switch {
+		case err != nil && !errors.Is(err, ErrDeadlock), err != nil && !deadlock, err == nil && !done[r]:
+			t.Errorf("task %d: %v; it ends: %t; program: %v", r, err, done[r], program)
+		case err != nil:
+			named = named || strings.Contains(err.Error(), fmt.Sprintf("task %d waits in ", r))
+		}
+	}
+	if deadlock && !named {
+		t.Errorf("%v does not say what any of them waits for", errors.Join(errs...))
+	}
+}
+
+// TestWaitsThatMayEnd: no task that may be freed counts as one that waits for ever.
+func TestWaitsThatMayEnd(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ctx  func() (context.Context, context.CancelFunc)
+		fork bool
+		want error
+	}{
+		{name: "a time limit", ctx: func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 300*time.Millisecond)
+		}, want: context.DeadlineExceeded},
+		{name: "a fork", ctx: func() (context.Context, context.CancelFunc) {
+			ctx, stop := context.WithCancelCause(context.Background())
+			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
+			return ctx, func() { stop(nil) }
+		}, fork: true, want: errSilence},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := start(t, memory, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
+			ctx, stop := c.ctx()
+			defer stop()
+			var tasks sync.WaitGroup
+			for r, p := range j.ps {
+				if c.fork {
+					p.World(r).Fork()
+				}
+				tasks.Go(func() {
+					if _, err := p.World(r).Recv(ctx, 1-r, 0, 1, "string"); !errors.Is(err, c.want) {
+						t.Errorf("task %d: %v, want %v", r, err, c.want)
+					}
+				})
+			}
+			for range 100 {
+				time.Sleep(time.Millisecond)
+				for r, p := range j.ps {
+					p.engine.Lock()
+					p.pursue(r)
+					p.engine.Unlock()
+				}
+			}
+			tasks.Wait()
+		})
+	}
+}
+
+var errSilence = errors.New("it is over")
+
+// TestChasesThatAreGarbage are ignored.
+func TestChasesThatAreGarbage(t *testing.T) {
+	j := start(t, memory, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
+	p := j.ps[0]
+	ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer stop()
+	var waits sync.WaitGroup
+	waits.Go(func() {
+		if _, err := p.World(0).Recv(ctx, 1, 0, 1, "string"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+	for _, text := range []string{
+		"", "{}", "x", `{"Path":[]}`, `{"Path":[{}]}`, `{"Found":true,"Path":[{}]}`,
+		`{"Path":[{"Task":-1,"Group":1}]}`, `{"Path":[{"Task":99,"Rank":99,"Group":1,"Op":1}]}`,
+		`{"Path":[{"Task":1,"Rank":1,"Group":1,"Op":77,"Seq":9}]}`, `{"Path":[{"Task":1,"Rank":1,"Group":1,"Op":2,"Seq":9}]}`,
+		`{"Found":true,"Path":[{"Task":0,"Group":1,"Op":1,"Seq":1,"Peer":1}]}`,
+	} {
+		m := j.ps[1].World(1)
+		e := m.to(0)
+		e.plan = Plan{op: opChase}
+		j.ps[1].engine.Lock()
+		m.peer(0).send(e, []byte(text), nil)
+		j.ps[1].engine.Unlock()
+	}
+	waits.Wait()
+}
+
+// TestLastLook: the first task of a chase that has come back looks whether it still waits for the same, and whether it is what the last one
+// needs.
+func TestLastLook(t *testing.T) {
+	own := `{"Task":0,"Group":1,"Op":1,"Seq":1,"Peer":1,"Tag":4}`
+	for _, c := range []struct {
+		name, path string
+		want       error
+	}{
+		{"a cycle", own + `,{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":0,"Tag":3}`, ErrDeadlock},
+		{"a barrier in it", own + `,{"Task":1,"Rank":1,"Group":1,"Op":2,"Seq":1}`, ErrDeadlock},
+		{"it waits for another message", `{"Task":0,"Group":1,"Op":1,"Seq":1,"Peer":1,"Tag":5},{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":0,"Tag":3}`, errSilence},
+		{"it is not the root", own + `,{"Task":1,"Rank":1,"Group":1,"Op":3,"Root":1,"Seq":1}`, errSilence},
+		{"it comes after in a scan", own + `,{"Task":1,"Rank":0,"Group":1,"Op":10,"Seq":1}`, errSilence},
+		{"the message is for another", own + `,{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":1,"Tag":3}`, errSilence},
+		{"it has sent the message", own + `,{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":0,"Tag":9}`, errSilence},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := start(t, memory, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
+			ctx, stop := context.WithCancelCause(context.Background())
+			m := j.ps[0].World(0)
+			if err := m.Send(ctx, 1, 9, 1, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			sender := j.ps[1].World(1)
+			got := make(chan error)
+			for r, tag := range []int{4, 3} {
+				go func() {
+					_, err := j.ps[r].World(r).Recv(ctx, 1-r, tag, 1, "string")
+					got <- err
+				}()
+				for waits := false; !waits; time.Sleep(time.Millisecond) {
+					j.ps[r].engine.Lock()
+					_, waits = j.ps[r].stuck(r)
+					j.ps[r].engine.Unlock()
+				}
+			}
+			e := sender.to(0)
+			e.plan = Plan{op: opChase}
+			j.ps[1].engine.Lock()
+			sender.peer(0).send(e, []byte(`{"Path":[`+c.path+`]}`), nil)
+			j.ps[1].engine.Unlock()
+			time.AfterFunc(100*time.Millisecond, func() { stop(errSilence) })
+			for range j.ps {
+				if err := <-got; !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+			}
+		})
+	}
+}
