@@ -112,6 +112,8 @@ func failed(op string, view uint64, err error) error {
 	switch parting, out := f.Err.(*node.Parting); {
 	case out:
 		e.Err, e.text = parting.Err, parting.Text
+	case f.Err == ErrDeadlock:
+		e.text = fmt.Sprintf("deadlock at %s: %s", caller(), f.Text)
 	case f.Err == ErrUnreached:
 		e.text = fmt.Sprintf("%v: %s", ErrUnreached, f.Text)
 	case f.Err == node.ErrLeft:

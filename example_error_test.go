@@ -125,6 +125,16 @@ func ExampleFailedError_Unwrap() {
 	// Output: true
 }
 
+// Each of two tasks waits for a message of the other.
+func ExampleErrDeadlock() {
+	err := coppice.Local(context.Background(), 2, func(ctx context.Context, t *coppice.Task) error {
+		_, err := coppice.Recv[int](ctx, t, 1-t.Rank(), 0) // each from the other
+		return err
+	})
+	fmt.Println("deadlock:", errors.Is(err, coppice.ErrDeadlock))
+	// Output: deadlock: true
+}
+
 // A task that is run again calls what it called before, with the same inputs. This one
 // sends the number of the attempt instead.
 func ExampleErrDiverged() {

@@ -7,67 +7,11 @@ import (
 	"strings"
 
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/deadlock"
 )
 
-// Tasks that wait for each other wait for ever. A task that has waited for long follows what it waits for: it sends a chase to the task
-// that it needs; if that one waits, too, and has not done what is needed, it adds itself and sends the chase on. One that comes
-// back to the task where it began has gone round a cycle, and all tasks of the cycle get ErrDeadlock.
-//
-// It never says so of tasks that could go on:
-//
-//   - A task counts as waiting only if its only goroutine does, without a time limit: one that has forks may do something else, and
-//     one that combines values does.
-//   - What a task needs does not depend on how an operation is carried out. A Recv needs the sender to send that message, a barrier
-//     needs all tasks to enter it. That one has entered is enough: the rest is up to processes, not to tasks.
-//   - Each task of the cycle has looked whether it has done what the one before needs, while it was waiting. The first one looks last.
-//     It still waits for the same then, so the last one still does, and so on, back to the first: none has gone on in between.
-//
-// Only where tasks are run again: with Report others may end such a wait by revoking the group.
-
-// stuck is a task that waits, with what it needs.
-type stuck struct {
-	Task  int
-	Group uint64
-	Epoch uint32
-	Op    uint8
-	Root  int // rank
-	Rank  int // of the task in the group
-	Seq   uint64
-	Peer  int    // rank of the sender of a message
-	Tag   uint64 // of the message
-	Text  string
-}
-
-func (s *stuck) scope() scope { return scope{s.Group, s.Epoch} }
-
-// same reports whether a task waits for the same.
-func (s *stuck) same(o *stuck) bool {
-	return s.Task == o.Task && s.Group == o.Group && s.Epoch == o.Epoch && s.Op == o.Op && s.Seq == o.Seq && s.Peer == o.Peer && s.Tag == o.Tag
-}
-
-// needs reports whether the operation that the task waits in can only end when a rank has entered it.
-func (s *stuck) needs(rank int) bool {
-	switch s.Op {
-	case opBarrier, opAllGather, opAllToAll, opAllReduce, opReduceScatter, opSplit, opSave:
-		return true
-	case opBroadcast, opScatter:
-		return rank == s.Root
-	case opGather, opReduce:
-		return s.Rank == s.Root
-	case opScan, opExScan:
-		return rank < s.Rank
-	}
-	return false
-}
-
-// chase follows what tasks wait for.
-type chase struct {
-	Number uint64 // of those that the first task's process has begun
-	Path   []stuck
-	Hops   int `json:",omitempty"`
-
-	Found bool `json:",omitempty"` // the path is a cycle
-}
+// Tasks that wait for each other get ErrDeadlock: package deadlock says how they find out. That is so where tasks are run again. With
+// Report others may end such a wait by revoking the group.
 
 const (
 	// chaseMax is how long a chase in JSON may be, and with it a cycle that is found: some hundred tasks.
@@ -84,75 +28,98 @@ type chases struct {
 	seen  map[[3]uint64]bool // passed on within an operation: first task, number, and who passed it on where
 }
 
-// stuck returns what a task of this process waits for, if it does nothing else.
-func (p *Process) stuck(task int) (s stuck, ok bool) {
-	n := 0
+// waitOf is what the task waits for in an operation; of some that is not known.
+func (o *operation) waitOf() (w deadlock.Wait, known bool) {
+	m := o.m
+	w = deadlock.Wait{Task: m.task, Group: m.group, Epoch: m.epoch, Seq: o.seq, Rank: m.rank, Peer: int(o.plan.root)}
+	w.Text = fmt.Sprintf("task %d waits in %s, operation %d of its group", m.task, opName(o.plan.op), o.seq)
+	switch o.plan.op {
+	case opBarrier, opAllGather, opAllToAll, opAllReduce, opReduceScatter, opSplit, opSave:
+		w.Kind = deadlock.All
+	case opBroadcast, opScatter:
+		w.Kind = deadlock.Root
+	case opGather, opReduce:
+		w.Kind = deadlock.All
+		known = w.Peer == m.rank // others wait for some tasks, depending on the tree
+		return w, known && !o.plan.corrected()
+	case opScan, opExScan:
+		w.Kind = deadlock.Before
+	}
+	return w, w.Kind != 0 && !o.plan.remembered() && !o.plan.corrected() && m.agreed == 0
+}
+
+// stuck returns what a task of this process waits for, if it does nothing else and that has no time limit; otherwise nil.
+func (p *Process) stuck(task int) *deadlock.Wait {
+	var all []deadlock.Wait
 	for m := range p.groups.all() {
 		if m.task != task {
 			continue
 		}
 		if m.forked && !m.released || len(m.pacts()) > 0 || m.asking {
-			return s, false
+			return nil
 		}
 		for o := range m.ops.all() {
 			if !o.waits() {
 				continue
 			}
-			if n++; o.w == nil || !o.endless || o.err != nil || o.plan.remembered() || o.plan.corrected() || m.agreed > 0 {
-				return s, false
+			w, known := o.waitOf()
+			if !known || o.w == nil || !o.endless {
+				return nil
 			}
-			s = stuck{Op: o.plan.op, Root: int(o.plan.root), Seq: o.seq, Rank: m.rank}
-			s.Task, s.Group, s.Epoch = task, m.group, m.epoch
-			s.Text = fmt.Sprintf("task %d waits in %s, operation %d of its group", task, opName(o.plan.op), o.seq)
+			all = append(all, w)
 		}
-		for key, in := range m.in {
-			if !in.wanted {
+		for key, s := range m.in {
+			if !s.wanted {
 				continue
 			}
-			if n++; !in.endless || in.err != nil || in.head() != nil {
-				return s, false
+			if !s.endless || s.err != nil || s.head() != nil {
+				return nil
 			}
-			s = stuck{Op: opSend, Seq: in.flow.Taken() + 1, Rank: m.rank, Peer: key.rank, Tag: key.tag}
-			s.Task, s.Group, s.Epoch = task, m.group, m.epoch
-			s.Text = fmt.Sprintf("task %d waits in recv from task %d with tag %d", task, m.taskOf(key.rank), key.tag)
+			all = append(all, deadlock.Wait{
+				Task: task, Group: m.group, Epoch: m.epoch, Kind: deadlock.Message, Seq: s.flow.Taken() + 1, Rank: m.rank, Peer: key.rank, Tag: key.tag,
+				Text: fmt.Sprintf("task %d waits in recv from task %d with tag %d", task, m.taskOf(key.rank), key.tag),
+			})
 		}
 	}
-	return s, n == 1
+	if len(all) != 1 {
+		return nil
+	}
+	return &all[0]
 }
 
 // pursue begins a chase for a task that has waited for long.
 func (p *Process) pursue(task int) {
-	if s, ok := p.stuck(task); ok && p.replays() {
+	if w := p.stuck(task); w != nil && p.replays() {
 		p.chases.begun++
-		p.follow(chase{Number: p.chases.begun, Path: []stuck{s}})
+		p.follow(&deadlock.Chase{Number: p.chases.begun, Path: []deadlock.Wait{*w}})
 	}
 }
 
-// follow sends a chase to those that the last task of its path needs: all, as far as the process does not know that they have entered.
-func (p *Process) follow(c chase) {
-	last := &c.Path[len(c.Path)-1]
-	m := p.member(last.scope(), last.Task)
-	switch {
-	case last.Op == opSend:
-		m.chase(last.Peer, &c)
-	case last.Op == opBroadcast || last.Op == opScatter:
-		m.chase(last.Root, &c)
-	default:
-		m.passOn(&c)
+// at is where the last one waits: a task of this process.
+func (p *Process) at(w *deadlock.Wait) *Member { return p.member(scope{w.Group, w.Epoch}, w.Task) }
+
+// follow sends a chase to those that the last one needs, as far as they are known here.
+func (p *Process) follow(c *deadlock.Chase) {
+	last := c.Last()
+	if m := p.at(last); last.Kind == deadlock.Message || last.Kind == deadlock.Root {
+		m.chase(last.Peer, c)
+	} else {
+		m.passOn(c)
 	}
 }
 
 // passOn sends a chase to those for whom the operation waits here.
-func (m *Member) passOn(c *chase) {
-	last := &c.Path[len(c.Path)-1]
+func (m *Member) passOn(c *deadlock.Chase) {
+	last := c.Last()
 	o := m.ops.get(last.Seq)
 	if o == nil || !o.entered || o.finished || c.Hops >= hopsMax {
 		return
 	}
 	key := [3]uint64{uint64(c.Path[0].Task), c.Number, protocol.Mix(protocol.Mix(last.Group, last.Seq), uint64(m.task))}
-	if seen := m.p.chases.seen; seen[key] {
+	if m.p.chases.seen[key] {
 		return
-	} else if seen == nil || len(seen) >= seenMax {
+	}
+	if m.p.chases.seen == nil || len(m.p.chases.seen) >= seenMax {
 		m.p.chases.seen = map[[3]uint64]bool{}
 	}
 	m.p.chases.seen[key] = true
@@ -163,9 +130,9 @@ func (m *Member) passOn(c *chase) {
 }
 
 // chase sends a chase to a rank.
-func (m *Member) chase(rank int, c *chase) {
+func (m *Member) chase(rank int, c *deadlock.Chase) {
 	text, err := json.Marshal(c)
-	if err != nil || len(text) > chaseMax || rank == m.rank || rank >= m.Size() {
+	if err != nil || len(text) > chaseMax || rank == m.rank || rank < 0 || rank >= m.Size() {
 		return
 	}
 	e := m.to(rank)
@@ -175,69 +142,46 @@ func (m *Member) chase(rank int, c *chase) {
 
 // chased takes a chase that has come to the task, from one that needs it or that passes it on.
 func (m *Member) chased(in *incoming) {
-	var c chase
+	var c deadlock.Chase
 	if !in.Complete() || json.Unmarshal(in.value, &c) != nil || len(c.Path) == 0 || !m.p.replays() {
 		in.drop()
 		return
 	}
 	in.taken()
-	last := &c.Path[len(c.Path)-1]
-	from, known := m.rankOf(uint32(last.Task))
-	switch {
-	case c.Found:
+	if c.Found {
 		m.p.deadlocked(m.task, &c)
 		return
-	case last.scope() != m.scope || !known || from != last.Rank:
-		return
-	case last.Op == opSend:
-		if out := m.out[streamKey{from, last.Tag}]; last.Peer != m.rank || out != nil && out.flow.Last() >= last.Seq {
-			return // it is sent
-		}
-	case m.seq >= last.Seq: // this task has entered the operation
-		if last.Op != opBroadcast && last.Op != opScatter {
-			m.passOn(&c)
-		}
-		return
-	case !last.needs(m.rank):
+	}
+	last := c.Last()
+	from, known := m.rankOf(uint32(last.Task))
+	if !known || from != last.Rank || last.Group != m.group || last.Epoch != m.epoch {
 		return
 	}
-	s, ok := m.p.stuck(m.task)
-	first := &c.Path[0]
-	switch {
-	case !ok || s.Task < first.Task: // whoever is first finds the cycle
-	case s.Task == first.Task:
-		if s.same(first) {
-			c.Found = true
-			m.p.tellDeadlock(&c)
+	done := m.seq >= last.Seq
+	if last.Kind == deadlock.Message {
+		out := m.out[streamKey{from, last.Tag}]
+		done = out != nil && out.flow.Last() >= last.Seq
+	}
+	switch c.Arrive(m.rank, done, m.p.stuck(m.task)) {
+	case deadlock.Pass:
+		m.passOn(&c)
+	case deadlock.Follow:
+		m.p.follow(&c)
+	case deadlock.Cycle:
+		first := m.p.at(&c.Path[0])
+		for _, w := range c.Path[1:] {
+			if r, ok := first.rankOf(uint32(w.Task)); ok {
+				first.chase(r, &c)
+			}
 		}
-	case !slices.ContainsFunc(c.Path, func(o stuck) bool { return o.Task == s.Task }):
-		c.Path, c.Hops = append(c.Path, s), 0
-		m.p.follow(c)
+		m.p.deadlocked(first.task, &c)
 	}
-}
-
-// tellDeadlock tells all tasks of a cycle.
-func (p *Process) tellDeadlock(c *chase) {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return
-	}
-	own := c.Path[0].Task
-	m := p.member(c.Path[0].scope(), own)
-	for _, s := range c.Path[1:] {
-		if r, ok := m.rankOf(uint32(s.Task)); ok {
-			e := m.to(r)
-			e.plan = Plan{op: opChase}
-			m.peer(r).send(e, text, nil)
-		}
-	}
-	p.deadlocked(own, c)
 }
 
 // deadlocked ends the wait of a task in a cycle, and all that its group calls: others may need it there.
-func (p *Process) deadlocked(task int, c *chase) {
-	s, ok := p.stuck(task)
-	if !ok || !slices.ContainsFunc(c.Path, func(o stuck) bool { return o.same(&s) }) {
+func (p *Process) deadlocked(task int, c *deadlock.Chase) {
+	own := p.stuck(task)
+	if own == nil || !slices.ContainsFunc(c.Path, own.Same) {
 		return
 	}
 	var tasks []int
@@ -245,5 +189,5 @@ func (p *Process) deadlocked(task int, c *chase) {
 	for i := range c.Path {
 		tasks, texts = append(tasks, c.Path[i].Task), append(texts, c.Path[i].Text)
 	}
-	p.member(s.scope(), task).announce(&Failure{Tasks: tasks, Err: ErrDeadlock, Text: "deadlock: " + strings.Join(texts, "; ")})
+	p.at(own).announce(&Failure{Tasks: tasks, Err: ErrDeadlock, Text: strings.Join(texts, "; ")})
 }

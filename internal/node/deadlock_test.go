@@ -279,9 +279,9 @@ func TestChasesThatAreGarbage(t *testing.T) {
 	})
 	for _, text := range []string{
 		"", "{}", "x", `{"Path":[]}`, `{"Path":[{}]}`, `{"Found":true,"Path":[{}]}`,
-		`{"Path":[{"Task":-1,"Group":1}]}`, `{"Path":[{"Task":99,"Rank":99,"Group":1,"Op":1}]}`,
-		`{"Path":[{"Task":1,"Rank":1,"Group":1,"Op":77,"Seq":9}]}`, `{"Path":[{"Task":1,"Rank":1,"Group":1,"Op":2,"Seq":9}]}`,
-		`{"Found":true,"Path":[{"Task":0,"Group":1,"Op":1,"Seq":1,"Peer":1}]}`,
+		`{"Path":[{"Task":-1,"Group":1}]}`, `{"Path":[{"Task":99,"Rank":99,"Group":1,"Kind":1}]}`,
+		`{"Path":[{"Task":1,"Rank":1,"Group":1,"Kind":77,"Seq":9}]}`, `{"Path":[{"Task":1,"Rank":1,"Group":1,"Kind":2,"Seq":9}]}`,
+		`{"Found":true,"Path":[{"Task":0,"Group":1,"Kind":1,"Seq":1,"Peer":1}]}`,
 	} {
 		m := j.ps[1].World(1)
 		e := m.to(0)
@@ -296,18 +296,17 @@ func TestChasesThatAreGarbage(t *testing.T) {
 // TestLastLook: the first task of a chase that has come back looks whether it still waits for the same, and whether it is what the last one
 // needs.
 func TestLastLook(t *testing.T) {
-	own := `{"Task":0,"Group":1,"Op":1,"Seq":1,"Peer":1,"Tag":4}`
+	own := `{"Task":0,"Group":1,"Kind":1,"Seq":1,"Peer":1,"Tag":4}`
 	for _, c := range []struct {
 		name, path string
 		want       error
 	}{
-		{"a cycle", own + `,{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":0,"Tag":3}`, ErrDeadlock},
-		{"a barrier in it", own + `,{"Task":1,"Rank":1,"Group":1,"Op":2,"Seq":1}`, ErrDeadlock},
-		{"it waits for another message", `{"Task":0,"Group":1,"Op":1,"Seq":1,"Peer":1,"Tag":5},{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":0,"Tag":3}`, errSilence},
-		{"it is not the root", own + `,{"Task":1,"Rank":1,"Group":1,"Op":3,"Root":1,"Seq":1}`, errSilence},
-		{"it comes after in a scan", own + `,{"Task":1,"Rank":0,"Group":1,"Op":10,"Seq":1}`, errSilence},
-		{"the message is for another", own + `,{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":1,"Tag":3}`, errSilence},
-		{"it has sent the message", own + `,{"Task":1,"Rank":1,"Group":1,"Op":1,"Seq":1,"Peer":0,"Tag":9}`, errSilence},
+		{"a cycle", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":0,"Tag":3}`, ErrDeadlock},
+		{"a barrier in it", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":2,"Seq":1}`, ErrDeadlock},
+		{"it waits for another message", `{"Task":0,"Group":1,"Kind":1,"Seq":1,"Peer":1,"Tag":5},{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":0,"Tag":3}`, errSilence},
+		{"it is not the root", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":3,"Peer":1,"Seq":1}`, errSilence},
+		{"the message is for another", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":1,"Tag":3}`, errSilence},
+		{"it has sent the message", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":0,"Tag":9}`, errSilence},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := start(t, memory, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
@@ -325,7 +324,7 @@ func TestLastLook(t *testing.T) {
 				}()
 				for waits := false; !waits; time.Sleep(time.Millisecond) {
 					j.ps[r].engine.Lock()
-					_, waits = j.ps[r].stuck(r)
+					waits = j.ps[r].stuck(r) != nil
 					j.ps[r].engine.Unlock()
 				}
 			}

@@ -1,0 +1,105 @@
+// Package deadlock finds tasks that wait for each other, and would for ever.
+//
+// A task that has waited for long follows what it waits for: it sends a chase to the task that it needs. If that one waits, too, and
+// has not done what is needed, it adds itself and sends the chase on to the task that it needs. A chase that comes back to the task where
+// it began has gone round a cycle.
+//
+// It never says so of tasks that could go on:
+//
+//   - A task waits only if it does nothing else: the caller knows.
+//   - What a task needs does not depend on how an operation is carried out. Who receives a message needs the sender to send it, a barrier
+//     needs all tasks to enter it. That they have entered is enough: the rest is up to processes, not to tasks.
+//   - Each task of the cycle looks whether it has done what the one before needs, while it waits. The first one looks last. It still
+//     waits for the same then, so the last one still does, and so on, back to the first: none has gone on in between.
+package deadlock
+
+import "slices"
+
+// Kind is what a task waits for.
+type Kind uint8
+
+// The kinds.
+const (
+	Message Kind = 1 + iota // that Peer sends the message Seq with Tag
+	All                     // that all enter the operation Seq
+	Root                    // that its root does
+	Before                  // that all of lower ranks do
+)
+
+// Wait is a task that waits.
+type Wait struct {
+	Task  int
+	Group uint64
+	Epoch uint32
+	Kind  Kind
+	Seq   uint64
+	Rank  int    // of the task in the group
+	Peer  int    // rank of the sender, or of the root
+	Tag   uint64 // of the message
+	Text  string // the same in words
+}
+
+// Same reports whether two tasks are one that waits for the same.
+func (w Wait) Same(o Wait) bool {
+	w.Text, w.Rank = o.Text, o.Rank
+	return w == o
+}
+
+// needs reports whether the wait can only end when a rank has sent the message, or entered the operation.
+func (w *Wait) needs(rank int) bool {
+	switch w.Kind {
+	case Message, Root:
+		return rank == w.Peer
+	case All:
+		return true
+	case Before:
+		return rank < w.Rank
+	}
+	return false
+}
+
+// Chase follows what tasks wait for. Path has those that it has come through.
+type Chase struct {
+	Number uint64 // of those that the first task's process has begun
+	Path   []Wait
+	Hops   int  `json:",omitempty"` // within the operation that the last one waits in
+	Found  bool `json:",omitempty"` // the path is a cycle
+}
+
+// Last is the task that needs something of those that the chase goes to.
+func (c *Chase) Last() *Wait { return &c.Path[len(c.Path)-1] }
+
+// Turn is how a chase goes on.
+type Turn uint8
+
+// The turns.
+const (
+	Drop   Turn = iota
+	Pass        // to those for whom the operation waits here: this task has entered it
+	Follow      // to those that this task needs, which is the last of the path now
+	Cycle       // the path is one
+)
+
+// Arrive handles a chase at a rank of the last one's group. done reports whether the task of that rank has sent the message, or entered
+// the operation; own is what the task waits for, or nil if it may do something else.
+func (c *Chase) Arrive(rank int, done bool, own *Wait) Turn {
+	last, first := c.Last(), &c.Path[0]
+	switch {
+	case done && (last.Kind == All || last.Kind == Before):
+		return Pass
+	case done || !last.needs(rank) || own == nil:
+		return Drop
+	case own.Task == first.Task:
+		if own.Same(*first) {
+			c.Found = true
+			return Cycle
+		}
+		return Drop
+	case own.Task < first.Task: // whoever is first finds the cycle
+		return Drop
+	case slices.ContainsFunc(c.Path, func(w Wait) bool { return w.Task == own.Task }): // a cycle without the first
+		return Drop
+	}
+	c.Path, c.Hops = append(c.Path, *own), 0
+	return Follow
+}
