@@ -27,8 +27,8 @@ var (
 	// changed. All later operations of the group fail, too.
 	ErrDiverged = node.ErrDiverged
 	// ErrDeadlock: this task and others wait for each other, and would for ever. With
-	// Replay it is noticed after a second or more, among tasks without forks that wait
-	// without a deadline. All later operations of the group fail, too.
+	// Replay it is noticed after a second or more, among tasks without forks and groups
+	// that wait with the context of the job. All later operations of the group fail, too.
 	ErrDeadlock = node.ErrDeadlock
 	// ErrExcluded: the others have decided to go on without this process,
 	// which they could not reach. It may come back as a new process.

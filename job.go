@@ -112,6 +112,7 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
+	cfg.Ends = ctx.Done()
 	if j.Local != 0 {
 		if w := watch.From(ctx); w != nil {
 			cfg.Entered = w.Entered

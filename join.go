@@ -60,6 +60,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		defer server.Close()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
+	cfg.Ends = ctx.Done()
 	defer cancel(nil)
 	m := &mediator{cancel: cancel, finished: make(chan struct{}), ending: ending{last: math.MaxUint64}, size: place.Size, orphan: place.How == control.RunHow}
 	client, welcome, err := control.Join(ctx, place, m, cfg.Logger)

@@ -125,7 +125,7 @@ type entry struct {
 	delivered bool
 	err       *Failure
 	w         *engine.Waiter
-	endless   bool // it waits without a time limit
+	endless   bool // only the end of the job ends its context
 	patrols   int  // that saw it wait
 }
 
@@ -136,8 +136,7 @@ func (w *entry) waits() bool { return w.entered && !w.delivered && w.err == nil 
 func (w *entry) sleep(ctx context.Context) error {
 	e := w.m.p.engine
 	w.w = e.Waiter()
-	_, limited := ctx.Deadline()
-	w.endless = !limited
+	w.endless = w.m.p.endless(ctx)
 	err := e.Wait(ctx, w.w)
 	e.Free(w.w)
 	w.w = nil

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,11 +15,11 @@ import (
 // Report others may end such a wait by revoking the group.
 
 const (
-	// chaseMax is how long a chase in JSON may be, and with it a cycle that is found: some hundred tasks.
-	chaseMax = 48 << 10
+	// saveMax is how many tasks a group has at most in which one that waits in Save follows what it waits for: all others.
+	saveMax = 256
 	// hopsMax is how often an operation passes a chase on that it has not ended with.
 	hopsMax = 64
-	// seenMax is how many chases a process remembers that it has passed on.
+	// seenMax is how many chases a process passes on between two patrols.
 	seenMax = 1 << 12
 )
 
@@ -31,21 +32,31 @@ type chases struct {
 // waitOf is what the task waits for in an operation; of some that is not known.
 func (o *operation) waitOf() (w deadlock.Wait, known bool) {
 	m := o.m
-	w = deadlock.Wait{Task: m.task, Group: m.group, Epoch: m.epoch, Seq: o.seq, Rank: m.rank, Peer: int(o.plan.root)}
-	w.Text = fmt.Sprintf("task %d waits in %s, operation %d of its group", m.task, opName(o.plan.op), o.seq)
+	w = deadlock.Wait{Task: m.task, Group: m.group, Epoch: m.epoch, Op: o.plan.op, Seq: o.seq, Rank: m.rank, Peer: int(o.plan.root)}
+	if m.agreed > 0 || o.plan.remembered() || o.plan.corrected() {
+		return w, false
+	}
 	switch o.plan.op {
 	case opBarrier, opAllGather, opAllToAll, opAllReduce, opReduceScatter, opSplit, opSave:
 		w.Kind = deadlock.All
 	case opBroadcast, opScatter:
 		w.Kind = deadlock.Root
 	case opGather, opReduce:
-		w.Kind = deadlock.All
-		known = w.Peer == m.rank // others wait for some tasks, depending on the tree
-		return w, known && !o.plan.corrected()
+		if w.Peer == m.rank { // others wait for some tasks, depending on the tree
+			w.Kind = deadlock.All
+		}
 	case opScan, opExScan:
 		w.Kind = deadlock.Before
 	}
-	return w, w.Kind != 0 && !o.plan.remembered() && !o.plan.corrected() && m.agreed == 0
+	return w, w.Kind != 0
+}
+
+// inWords says what a task of this group waits for.
+func (m *Member) inWords(w *deadlock.Wait) string {
+	if w.Kind == deadlock.Message {
+		return fmt.Sprintf("task %d waits in recv from task %d with tag %d", w.Task, m.taskOf(w.Peer), w.Tag)
+	}
+	return fmt.Sprintf("task %d waits in %s, operation %d of its group", w.Task, opName(w.Op), w.Seq)
 }
 
 // stuck returns what a task of this process waits for, if it does nothing else and that has no time limit; otherwise nil.
@@ -59,7 +70,7 @@ func (p *Process) stuck(task int) *deadlock.Wait {
 			return nil
 		}
 		for o := range m.ops.all() {
-			if !o.waits() {
+			if !o.waits() || o.left {
 				continue
 			}
 			w, known := o.waitOf()
@@ -76,8 +87,7 @@ func (p *Process) stuck(task int) *deadlock.Wait {
 				return nil
 			}
 			all = append(all, deadlock.Wait{
-				Task: task, Group: m.group, Epoch: m.epoch, Kind: deadlock.Message, Seq: s.flow.Taken() + 1, Rank: m.rank, Peer: key.rank, Tag: key.tag,
-				Text: fmt.Sprintf("task %d waits in recv from task %d with tag %d", task, m.taskOf(key.rank), key.tag),
+				Task: task, Group: m.group, Epoch: m.epoch, Kind: deadlock.Message, Op: opSend, Seq: s.flow.Taken() + 1, Rank: m.rank, Peer: key.rank, Tag: key.tag,
 			})
 		}
 	}
@@ -85,6 +95,12 @@ func (p *Process) stuck(task int) *deadlock.Wait {
 		return nil
 	}
 	return &all[0]
+}
+
+// endless reports whether nothing but the end of the job ends a context.
+func (p *Process) endless(ctx context.Context) bool {
+	done := ctx.Done()
+	return done == nil || done == p.cfg.Ends
 }
 
 // pursue begins a chase for a task that has waited for long.
@@ -112,14 +128,19 @@ func (p *Process) follow(c *deadlock.Chase) {
 func (m *Member) passOn(c *deadlock.Chase) {
 	last := c.Last()
 	o := m.ops.get(last.Seq)
-	if o == nil || !o.entered || o.finished || c.Hops >= hopsMax {
+	switch {
+	case o == nil || !o.entered || o.finished || c.Hops >= hopsMax:
+		return
+	case o.plan.op == opSave && (c.Hops > 0 || m.Size() > saveMax): // the one who waits has asked all
+		return
+	case len(m.p.chases.seen) >= seenMax:
 		return
 	}
 	key := [3]uint64{uint64(c.Path[0].Task), c.Number, protocol.Mix(protocol.Mix(last.Group, last.Seq), uint64(m.task))}
 	if m.p.chases.seen[key] {
 		return
 	}
-	if m.p.chases.seen == nil || len(m.p.chases.seen) >= seenMax {
+	if m.p.chases.seen == nil {
 		m.p.chases.seen = map[[3]uint64]bool{}
 	}
 	m.p.chases.seen[key] = true
@@ -132,7 +153,7 @@ func (m *Member) passOn(c *deadlock.Chase) {
 // chase sends a chase to a rank.
 func (m *Member) chase(rank int, c *deadlock.Chase) {
 	text, err := json.Marshal(c)
-	if err != nil || len(text) > chaseMax || rank == m.rank || rank < 0 || rank >= m.Size() {
+	if err != nil || rank == m.rank || rank < 0 || rank >= m.Size() {
 		return
 	}
 	e := m.to(rank)
@@ -162,7 +183,11 @@ func (m *Member) chased(in *incoming) {
 		out := m.out[streamKey{from, last.Tag}]
 		done = out != nil && out.flow.Last() >= last.Seq
 	}
-	switch c.Arrive(m.rank, done, m.p.stuck(m.task)) {
+	var own *deadlock.Wait
+	if !done {
+		own = m.p.stuck(m.task)
+	}
+	switch c.Arrive(m.rank, done, own) {
 	case deadlock.Pass:
 		m.passOn(&c)
 	case deadlock.Follow:
@@ -181,13 +206,14 @@ func (m *Member) chased(in *incoming) {
 // deadlocked ends the wait of a task in a cycle, and all that its group calls: others may need it there.
 func (p *Process) deadlocked(task int, c *deadlock.Chase) {
 	own := p.stuck(task)
-	if own == nil || !slices.ContainsFunc(c.Path, own.Same) {
+	if own == nil || !slices.Contains(c.Path, *own) {
 		return
 	}
+	m := p.at(own)
 	var tasks []int
 	var texts []string
 	for i := range c.Path {
-		tasks, texts = append(tasks, c.Path[i].Task), append(texts, c.Path[i].Text)
+		tasks, texts = append(tasks, c.Path[i].Task), append(texts, m.inWords(&c.Path[i]))
 	}
-	p.at(own).announce(&Failure{Tasks: tasks, Err: ErrDeadlock, Text: strings.Join(texts, "; ")})
+	m.announce(&Failure{Tasks: tasks, Err: ErrDeadlock, Text: strings.Join(texts, "; ")})
 }

@@ -169,8 +169,8 @@ func TestDeadlocks(t *testing.T) {
 }
 
 func perform(t *testing.T, kind string, n int, program [][]deed, done []bool, deadlock bool) {
-	j := start(t, kind, n, func(c *Config) { c.Adopt = func(int, int, int) {} })
 	ctx, stop := context.WithCancelCause(context.Background())
+	j := start(t, kind, n, func(c *Config) { c.Adopt, c.Ends = func(int, int, int) {}, ctx.Done() })
 	hangs := time.AfterFunc(hangTime, func() { stop(errors.New("the test hangs")) })
 	defer hangs.Stop()
 	errs := make([]error, n)
@@ -224,6 +224,7 @@ func TestWaitsThatMayEnd(t *testing.T) {
 		name string
 		ctx  func() (context.Context, context.CancelFunc)
 		fork bool
+		ends bool // with the job
 		want error
 	}{
 		{name: "a time limit", ctx: func() (context.Context, context.CancelFunc) {
@@ -233,12 +234,21 @@ func TestWaitsThatMayEnd(t *testing.T) {
 			ctx, stop := context.WithCancelCause(context.Background())
 			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
 			return ctx, func() { stop(nil) }
-		}, fork: true, want: errSilence},
+		}, fork: true, ends: true, want: errSilence},
+		{name: "a context of its own", ctx: func() (context.Context, context.CancelFunc) {
+			ctx, stop := context.WithCancelCause(context.Background())
+			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
+			return ctx, func() { stop(nil) }
+		}, want: errSilence},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := start(t, memory, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
 			ctx, stop := c.ctx()
 			defer stop()
+			j := start(t, memory, 2, func(cfg *Config) {
+				if cfg.Adopt = func(int, int, int) {}; c.ends {
+					cfg.Ends = ctx.Done()
+				}
+			})
 			var tasks sync.WaitGroup
 			for r, p := range j.ps {
 				if c.fork {
@@ -278,10 +288,10 @@ func TestChasesThatAreGarbage(t *testing.T) {
 		}
 	})
 	for _, text := range []string{
-		"", "{}", "x", `{"Path":[]}`, `{"Path":[{}]}`, `{"Found":true,"Path":[{}]}`,
-		`{"Path":[{"Task":-1,"Group":1}]}`, `{"Path":[{"Task":99,"Rank":99,"Group":1,"Kind":1}]}`,
-		`{"Path":[{"Task":1,"Rank":1,"Group":1,"Kind":77,"Seq":9}]}`, `{"Path":[{"Task":1,"Rank":1,"Group":1,"Kind":2,"Seq":9}]}`,
-		`{"Found":true,"Path":[{"Task":0,"Group":1,"Kind":1,"Seq":1,"Peer":1}]}`,
+		"", "{}", "x", `{"p":[]}`, `{"p":[{}]}`, `{"f":true,"p":[{}]}`,
+		`{"p":[{"t":-1,"g":1}]}`, `{"p":[{"t":99,"r":99,"g":1,"k":1}]}`,
+		`{"p":[{"t":1,"r":1,"g":1,"k":77,"s":9}]}`, `{"p":[{"t":1,"r":1,"g":1,"k":2,"s":9}]}`,
+		`{"f":true,"p":[{"t":0,"g":1,"k":1,"o":1,"s":1,"p":1}]}`,
 	} {
 		m := j.ps[1].World(1)
 		e := m.to(0)
@@ -296,21 +306,21 @@ func TestChasesThatAreGarbage(t *testing.T) {
 // TestLastLook: the first task of a chase that has come back looks whether it still waits for the same, and whether it is what the last one
 // needs.
 func TestLastLook(t *testing.T) {
-	own := `{"Task":0,"Group":1,"Kind":1,"Seq":1,"Peer":1,"Tag":4}`
+	own := `{"t":0,"g":1,"k":1,"o":1,"s":1,"p":1,"m":4}`
 	for _, c := range []struct {
 		name, path string
 		want       error
 	}{
-		{"a cycle", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":0,"Tag":3}`, ErrDeadlock},
-		{"a barrier in it", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":2,"Seq":1}`, ErrDeadlock},
-		{"it waits for another message", `{"Task":0,"Group":1,"Kind":1,"Seq":1,"Peer":1,"Tag":5},{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":0,"Tag":3}`, errSilence},
-		{"it is not the root", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":3,"Peer":1,"Seq":1}`, errSilence},
-		{"the message is for another", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":1,"Tag":3}`, errSilence},
-		{"it has sent the message", own + `,{"Task":1,"Rank":1,"Group":1,"Kind":1,"Seq":1,"Peer":0,"Tag":9}`, errSilence},
+		{"a cycle", own + `,{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":0,"m":3}`, ErrDeadlock},
+		{"a barrier in it", own + `,{"t":1,"r":1,"g":1,"k":2,"s":1}`, ErrDeadlock},
+		{"it waits for another message", `{"t":0,"g":1,"k":1,"o":1,"s":1,"p":1,"m":5},{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":0,"m":3}`, errSilence},
+		{"it is not the root", own + `,{"t":1,"r":1,"g":1,"k":3,"p":1,"s":1}`, errSilence},
+		{"the message is for another", own + `,{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":1,"m":3}`, errSilence},
+		{"it has sent the message", own + `,{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":0,"m":9}`, errSilence},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := start(t, memory, 2, func(c *Config) { c.Adopt = func(int, int, int) {} })
 			ctx, stop := context.WithCancelCause(context.Background())
+			j := start(t, memory, 2, func(c *Config) { c.Adopt, c.Ends = func(int, int, int) {}, ctx.Done() })
 			m := j.ps[0].World(0)
 			if err := m.Send(ctx, 1, 9, 1, []byte("x")); err != nil {
 				t.Fatal(err)
@@ -331,7 +341,7 @@ func TestLastLook(t *testing.T) {
 			e := sender.to(0)
 			e.plan = Plan{op: opChase}
 			j.ps[1].engine.Lock()
-			sender.peer(0).send(e, []byte(`{"Path":[`+c.path+`]}`), nil)
+			sender.peer(0).send(e, []byte(`{"p":[`+c.path+`]}`), nil)
 			j.ps[1].engine.Unlock()
 			time.AfterFunc(100*time.Millisecond, func() { stop(errSilence) })
 			for range j.ps {

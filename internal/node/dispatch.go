@@ -50,6 +50,10 @@ func (p *Process) dispatch(in *incoming) {
 			p.tellGone(in)
 			return
 		}
+		if !m.known && in.plan.op == opChase {
+			in.drop()
+			return
+		}
 		if !m.known {
 			m.held = append(m.held, in.stay())
 			return

@@ -69,7 +69,7 @@ type Member struct {
 	logged     int64 // bytes that it counts in the log
 	onces      uint64
 	asking     bool                               // the task calls the function of a Once
-	forked     bool                               // made by Fork: for a goroutine of its own
+	forked     bool                               // made by the task: it may be for a goroutine of its own
 	released   bool                               // which calls nothing more
 	again      map[int]*credit.Anew[*heldMessage] // by rank: what is still to be sent again
 
@@ -290,7 +290,9 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 	for i, e := range group {
 		tasks[i] = int32(m.taskOf(e.rank))
 	}
-	return m.p.enterGroup(m.beside(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color))), m.task, tasks), nil
+	g := m.p.enterGroup(m.beside(protocol.Mix(protocol.Mix(m.group, m.seq<<1|1), uint64(color))), m.task, tasks)
+	g.forked = true
+	return g, nil
 }
 
 // usable tells why operations on the group must fail, if they must.

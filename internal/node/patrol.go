@@ -68,6 +68,7 @@ func (p *Process) patrolSoon() {
 
 // inspect is a patrol, after the time of so many.
 func (p *Process) inspect(rounds int) {
+	clear(p.chases.seen)
 	p.views.look(p)
 	p.tellLoad()
 	for m := range p.groups.all() {

@@ -30,14 +30,15 @@ type Config struct {
 	// many for each process. A process may own none.
 	Owner []int32
 
-	Spin      bool          // a processor for every process of this host: waiters may spin
-	Pause     time.Duration // the background drives after nobody has waited for so long; default 1 ms
-	Unwatched bool          // there is no launcher to see how processes end
-	Silence   time.Duration // a peer that is silent for so long is suspected; default 3 s
-	Buffer    int64         // bytes that may wait to be sent; default 1 GiB
-	Memory    int64         // bytes that the process may use: it takes over no more tasks than fit; 0: any number
-	Copies    int           // processes that have copies of what a task saves, besides its own; default 2
-	Check     bool          // compare what a task that is run again sends with what it sent before
+	Spin      bool            // a processor for every process of this host: waiters may spin
+	Pause     time.Duration   // the background drives after nobody has waited for so long; default 1 ms
+	Unwatched bool            // there is no launcher to see how processes end
+	Silence   time.Duration   // a peer that is silent for so long is suspected; default 3 s
+	Buffer    int64           // bytes that may wait to be sent; default 1 GiB
+	Memory    int64           // bytes that the process may use: it takes over no more tasks than fit; 0: any number
+	Copies    int             // processes that have copies of what a task saves, besides its own; default 2
+	Check     bool            // compare what a task that is run again sends with what it sent before
+	Ends      <-chan struct{} // closed when the job's own context ends: nil if it never does
 	Kills     []Kill
 	Entered   func(task int, op string) // a task's first attempt begins an operation; nil: nobody wants to know
 	Network   collective.Network        // what lies between the processes of the job

@@ -40,7 +40,7 @@ type inStream struct {
 	copies []*incoming // more of those that are in the queue and not complete
 
 	wanted  bool // somebody waits:
-	endless bool // without a time limit
+	endless bool // only the end of the job ends the context
 	w       engine.Waiter
 	err     *Failure // why in vain
 	patrols int      // that saw it wait
@@ -341,8 +341,7 @@ func (s *inStream) await(ctx context.Context, op string) error {
 		m.probe(s.from, envelope{plan: Plan{op: opSend}})
 	}
 	s.look()
-	_, limited := ctx.Deadline()
-	s.endless = !limited
+	s.endless = m.p.endless(ctx)
 	err := m.p.engine.Wait(ctx, &s.w)
 	switch {
 	case s.err != nil:

@@ -28,21 +28,15 @@ const (
 
 // Wait is a task that waits.
 type Wait struct {
-	Task  int
-	Group uint64
-	Epoch uint32
-	Kind  Kind
-	Seq   uint64
-	Rank  int    // of the task in the group
-	Peer  int    // rank of the sender, or of the root
-	Tag   uint64 // of the message
-	Text  string // the same in words
-}
-
-// Same reports whether two tasks are one that waits for the same.
-func (w Wait) Same(o Wait) bool {
-	w.Text, w.Rank = o.Text, o.Rank
-	return w == o
+	Task  int    `json:"t"`
+	Group uint64 `json:"g"`
+	Epoch uint32 `json:"e,omitempty"`
+	Kind  Kind   `json:"k"`
+	Op    uint8  `json:"o,omitempty"` // which operation it is, as the caller numbers them
+	Seq   uint64 `json:"s"`
+	Rank  int    `json:"r"`           // of the task in the group
+	Peer  int    `json:"p,omitempty"` // rank of the sender, or of the root
+	Tag   uint64 `json:"m,omitempty"` // of the message
 }
 
 // needs reports whether the wait can only end when a rank has sent the message, or entered the operation.
@@ -60,11 +54,15 @@ func (w *Wait) needs(rank int) bool {
 
 // Chase follows what tasks wait for. Path has those that it has come through.
 type Chase struct {
-	Number uint64 // of those that the first task's process has begun
-	Path   []Wait
-	Hops   int  `json:",omitempty"` // within the operation that the last one waits in
-	Found  bool `json:",omitempty"` // the path is a cycle
+	Number uint64 `json:"n"` // of those that the first task's process has begun
+	Path   []Wait `json:"p"`
+	Hops   int    `json:"h,omitempty"` // within the operation that the last one waits in
+	Found  bool   `json:"f,omitempty"` // the path is a cycle
 }
+
+// PathMax is of how many tasks a cycle is that is found: where many wait in a row, each begins a chase, and its length grows with every
+// task.
+const PathMax = 128
 
 // Last is the task that needs something of those that the chase goes to.
 func (c *Chase) Last() *Wait { return &c.Path[len(c.Path)-1] }
@@ -90,7 +88,7 @@ func (c *Chase) Arrive(rank int, done bool, own *Wait) Turn {
 	case done || !last.needs(rank) || own == nil:
 		return Drop
 	case own.Task == first.Task:
-		if own.Same(*first) {
+		if *own == *first {
 			c.Found = true
 			return Cycle
 		}
@@ -98,6 +96,8 @@ func (c *Chase) Arrive(rank int, done bool, own *Wait) Turn {
 	case own.Task < first.Task: // whoever is first finds the cycle
 		return Drop
 	case slices.ContainsFunc(c.Path, func(w Wait) bool { return w.Task == own.Task }): // a cycle without the first
+		return Drop
+	case len(c.Path) == PathMax:
 		return Drop
 	}
 	c.Path, c.Hops = append(c.Path, *own), 0
