@@ -104,7 +104,7 @@ func TestOneGoroutineAtATime(t *testing.T) {
 			for !task.Busy() { // the other is not in its operation yet
 				time.Sleep(time.Millisecond)
 			}
-			refused(t, coppice.Barrier(ctx, task), "another goroutine is in an operation of it")
+			refused(t, coppice.Barrier(ctx, task), "an operation of it is under way")
 		}
 		fork := task.Fork()
 		if err := coppice.Barrier(ctx, fork); err != nil { // a fork is another one

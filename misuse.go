@@ -18,7 +18,7 @@ func (t *Task) begin(ctx context.Context, op string) error {
 		return err
 	}
 	if !t.busy.CompareAndSwap(false, true) {
-		return t.refuse(op, "another goroutine is in an operation of it; allowed: one goroutine at a time, others with a Fork each, or with Go")
+		return t.refuse(op, "an operation of it is under way; allowed: one at a time; other goroutines with a Fork each, or with Go")
 	}
 	return nil
 }

@@ -250,7 +250,7 @@ func TestReceivedInTwoPlaces(t *testing.T) {
 		}
 		first := <-errs
 		cancel()
-		if second := <-errs; first == nil || !strings.Contains(first.Error(), "another goroutine") || !errors.Is(second, context.Canceled) {
+		if second := <-errs; first == nil || !strings.Contains(first.Error(), "is under way") || !errors.Is(second, context.Canceled) {
 			t.Errorf("%v, %v", first, second)
 		}
 		return coppice.Send(ctx, task, 0, 1, 1)
