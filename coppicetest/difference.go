@@ -2,6 +2,8 @@ package coppicetest
 
 import (
 	"fmt"
+	"math"
+	"math/cmplx"
 	"reflect"
 )
 
@@ -71,11 +73,11 @@ func (c compared) differ(path string, want, got reflect.Value) string {
 		}
 		return c.differ(path, want.Elem(), got.Elem())
 	case reflect.Float32, reflect.Float64:
-		if a, b := want.Float(), got.Float(); a != b && (a == a || b == b) {
+		if a, b := want.Float(), got.Float(); a != b && !(math.IsNaN(a) && math.IsNaN(b)) {
 			return both()
 		}
 	case reflect.Complex64, reflect.Complex128:
-		if a, b := want.Complex(), got.Complex(); a != b && (a == a || b == b) {
+		if a, b := want.Complex(), got.Complex(); a != b && !(cmplx.IsNaN(a) && cmplx.IsNaN(b)) {
 			return both()
 		}
 	case reflect.Func, reflect.Chan, reflect.UnsafePointer: // of no use to others
