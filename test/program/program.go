@@ -235,7 +235,7 @@ func allReduce(mebibytes int, function bool) coppice.Func {
 		var sums []uint64
 		var err error
 		if function {
-			sums, err = coppice.AllReduceFunc(ctx, t, numbers, addUp, coppice.Commutative())
+			sums, err = coppice.AllReduceFunc(ctx, t, numbers, addUp, coppice.Commutative(), coppice.Backups(false))
 		} else {
 			sums, err = coppice.AllReduce(ctx, t, numbers, coppice.Sum)
 		}
