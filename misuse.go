@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A task is for one goroutine at a time, from the call of its function to the return. Who breaks that would get results that
-// differ from run to run.
+// Only one goroutine at a time may use a task, and only until the task's function returns. A program that breaks this rule would get
+// results that differ from run to run.
 
 // begin begins an operation on the task, or says why there can be none now. It is over when busy is false again.
 func (t *Task) begin(ctx context.Context, op string) error {
@@ -51,7 +51,7 @@ func beside(f func()) { f() }
 func besides() bool {
 	var pcs [128]uintptr
 	n := runtime.Callers(2, pcs[:])
-	if n == len(pcs) { // too deep to be told
+	if n == len(pcs) { // the stack is too deep to see where it begins
 		return false
 	}
 	entry := reflect.ValueOf(beside).Pointer()

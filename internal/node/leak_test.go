@@ -165,8 +165,8 @@ func closeInTheMiddle(t *testing.T, kind string, after time.Duration, alone int)
 	})
 }
 
-// Who does not know how a broadcast goes waits for the root alone only if it goes the same way for all sizes: otherwise one whose parent is
-// dead would wait for ever.
+// A task that does not know the algorithm of a broadcast waits for the root alone only if the algorithm is the same for all sizes.
+// Otherwise a task whose parent is dead would wait for ever.
 func TestOpenBroadcastMayNeedAnybody(t *testing.T) {
 	flat := collective.Rule{Op: collective.Broadcast, Algorithm: collective.Flat}
 	large := collective.Rule{Op: collective.Broadcast, Bytes: 100, Algorithm: collective.Binomial, Span: 50}

@@ -3,7 +3,7 @@ package watch
 
 import "context"
 
-// Watcher is told what happens in a job, by several goroutines.
+// Watcher has the functions that a job calls when something happens. Several goroutines may call them at once.
 type Watcher struct {
 	Entered func(task int, op string) // a task's first attempt begins an operation; it is called under a lock
 	Killed  func()                    // an order to die was carried out

@@ -7,8 +7,8 @@
 // It never says so of tasks that could go on:
 //
 //   - A task waits only if it does nothing else: the caller knows.
-//   - What a task needs does not depend on how an operation is carried out. Who receives a message needs the sender to send it, a barrier
-//     needs all tasks to enter it. That they have entered is enough: the rest is up to processes, not to tasks.
+//   - What a task needs does not depend on how an operation is carried out. A receiver needs the sender to send the message; a barrier
+//     needs all tasks to enter it. Once they have entered, processes do the rest without the tasks.
 //   - Each task of the cycle looks whether it has done what the one before needs, while it waits. The first one looks last. It still
 //     waits for the same then, so the last one still does, and so on, back to the first: none has gone on in between.
 package deadlock
