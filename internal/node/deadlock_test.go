@@ -224,6 +224,7 @@ func TestWaitsThatMayEnd(t *testing.T) {
 		name string
 		ctx  func() (context.Context, context.CancelFunc)
 		fork bool
+		part bool // the tasks have made a smaller group
 		ends bool // with the job
 		want error
 	}{
@@ -235,6 +236,11 @@ func TestWaitsThatMayEnd(t *testing.T) {
 			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
 			return ctx, func() { stop(nil) }
 		}, fork: true, ends: true, want: errSilence},
+		{name: "a group", ctx: func() (context.Context, context.CancelFunc) {
+			ctx, stop := context.WithCancelCause(context.Background())
+			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
+			return ctx, func() { stop(nil) }
+		}, part: true, ends: true, want: errSilence},
 		{name: "a context of its own", ctx: func() (context.Context, context.CancelFunc) {
 			ctx, stop := context.WithCancelCause(context.Background())
 			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
@@ -255,6 +261,11 @@ func TestWaitsThatMayEnd(t *testing.T) {
 					p.World(r).Fork()
 				}
 				tasks.Go(func() {
+					if c.part {
+						if _, err := p.World(r).Split(ctx, 0, r); err != nil {
+							t.Error(err)
+						}
+					}
 					if _, err := p.World(r).Recv(ctx, 1-r, 0, 1, "string"); !errors.Is(err, c.want) {
 						t.Errorf("task %d: %v, want %v", r, err, c.want)
 					}
