@@ -28,7 +28,7 @@ func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T
 		call := node.Call{Sign: protocol.Mix(c.Signature(), 1<<33), Type: c.Name(), Works: true, Kind: combining(c, f)}
 		var d node.Decision
 		if call.Value, err = encode(c, &v, false, nil); err == nil {
-			d, err = t.at().Agree(ctx, call)
+			d, err = t.agree(ctx, call)
 		}
 		if err == nil {
 			err = c.Decode(d.Value, &agreed, false)
@@ -44,7 +44,7 @@ func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T
 // failure who would wait for tasks that have seen it. Agree and Shrink go on to work.
 // With Replay nobody has to learn of failures: there it does nothing but warn.
 func (t *Task) Revoke() {
-	if !t.at().Revoke() {
+	if t.trunk.rehearsal == nil && !t.at().Revoke() {
 		t.log.Warn("Revoke is for Recovery Report: ignored")
 	}
 }
@@ -54,6 +54,10 @@ func (t *Task) Revoke() {
 // revoked.
 func (t *Task) Shrink(ctx context.Context) (*Task, error) {
 	return perform(ctx, t, "shrink", nil, func(t *Task, _ settings) (*Task, error) {
+		if t.trunk.scripted() {
+			r := t.script(callRecord{op: "shrink"}, func() (r callResult) { r.made, r.err = t.at().Shrink(ctx); return r })
+			return t.in(r.made), r.err
+		}
 		m, err := t.at().Shrink(ctx)
 		return t.in(m), err
 	})

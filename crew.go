@@ -9,8 +9,10 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/node"
+	"github.com/coppice-go/coppice/internal/watch"
 	"github.com/coppice-go/coppice/protocol/membership"
 )
 
@@ -21,6 +23,7 @@ type crew struct {
 	log     *slog.Logger
 	f       Func
 	archive *archive
+	spare   *rehearser // nil: nothing is rehearsed
 	p       *node.Process
 	ready   chan struct{}   // closed when p and done are there
 	done    <-chan struct{} // closed when the job is over
@@ -33,8 +36,12 @@ type crew struct {
 	errs map[int]outcome       // by task: what its last attempt here returned
 }
 
-func newCrew(ctx context.Context, log *slog.Logger, f Func, a *archive) *crew {
-	return &crew{ctx: ctx, log: log, f: f, archive: a, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]outcome{}}
+func newCrew(ctx context.Context, log *slog.Logger, f Func, a *archive, rehearse float64) *crew {
+	c := &crew{ctx: ctx, log: log, f: f, archive: a, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]outcome{}}
+	if rehearse > 0 {
+		c.spare = &rehearser{ctx: ctx, f: f, rate: rehearse, ends: watch.From(ctx) != nil, begun: time.Now()}
+	}
+	return c
 }
 
 // start runs the program of a task, after an earlier attempt that may be here.
@@ -82,8 +89,16 @@ func (c *crew) start(task, attempt int) {
 			err = fmt.Errorf("process %d exited with 0 before task %d returned", rank, task)
 			return
 		}
+		if c.spare != nil {
+			t.trunk.recorder = newRecorder(c.spare, t)
+			defer t.trunk.recorder.stop()
+		}
 		err = c.f(c.ctx, t)
-		if t.trunk.returned.Store(true); err != nil {
+		t.trunk.returned.Store(true)
+		if differs := t.trunk.recorder.finish(err); differs != nil {
+			err = differs
+		}
+		if err != nil {
 			err = fmt.Errorf("task %d: %w", task, err)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 func TestWhatFailsAfterTheEndDoesNotCount(t *testing.T) {
 	adopted := make(chan struct{})
 	log := slog.New(slog.DiscardHandler)
-	c := newCrew(t.Context(), log, func(context.Context, *Task) error { return errors.New("lost") }, newArchive(store.Run{}))
+	c := newCrew(t.Context(), log, func(context.Context, *Task) error { return errors.New("lost") }, newArchive(store.Run{}), 0)
 	job, err := node.NewLocal(2, node.Config{Logger: log, Adopt: func(_, task, attempt int) {
 		c.start(task, attempt)
 		close(adopted)
@@ -53,7 +53,7 @@ func TestTasksOfTheEndedHaveNotReturned(t *testing.T) {
 	c := newCrew(t.Context(), log, func(context.Context, *Task) error {
 		p.End(errors.New("killed"))
 		return errors.New("killed")
-	}, newArchive(store.Run{}))
+	}, newArchive(store.Run{}), 0)
 	c.p, c.done = p, job.Done()
 	close(c.ready)
 	c.start(0, 0)
@@ -74,7 +74,7 @@ func TestNothingStartsAfterTheEnd(t *testing.T) {
 				return nil
 			}
 			log := slog.New(slog.DiscardHandler)
-			c := newCrew(t.Context(), log, f, newArchive(store.Run{}))
+			c := newCrew(t.Context(), log, f, newArchive(store.Run{}), 0)
 			job, err := node.NewLocal(2, node.Config{Logger: log, Adopt: func(_, task, attempt int) {
 				c.start(task, attempt)
 				close(adopted)

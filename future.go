@@ -29,7 +29,9 @@ func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 		defer close(future.done)
 		defer t.trunk.futures.Add(-1)
 		future.value, future.err = f(fork)
-		fork.m.Release()
+		if t.trunk.rehearsal == nil {
+			fork.m.Release()
+		}
 	})
 	return future
 }
@@ -42,7 +44,7 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	}
 	select {
 	case <-f.done:
-		if f.err == ErrAbandoned && f.task.m.Killed() {
+		if f.err == ErrAbandoned && (f.task.m.Killed() || f.task.trunk.rehearsal != nil) {
 			exit()
 		}
 		return f.value, f.err

@@ -196,7 +196,7 @@ func (b *blocks[T]) meet(ctx context.Context) (node.Result, error) {
 	r, err := b.do(ctx)
 	if err != nil {
 		if ctx.Err() != nil && !b.call.Agreed { // the others may go on with the second half
-			b.t.at().Abandon(b.op)
+			b.t.abandon(b.op)
 		}
 		return r, err
 	}

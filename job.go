@@ -80,6 +80,7 @@ type Job struct {
 	Silence  time.Duration // a process that is silent for so long is suspected; default 3 s; coppice run's own counts there
 	Memory   int64         // bytes that a process may use: it takes over no more tasks of the dead than fit; default: any number
 	Check    bool          // compare what a task that is run again sends with what it sent before, as is always done in Local
+	Rehearse float64       // run tasks again beside the job, for at most this share of its time, and compare; 1: all that they do; as coppice run --rehearse
 	Kill     []string      // orders to die, as in coppice run --kill: "3@broadcast#1/2"
 	Logger   *slog.Logger  // default: nothing below a warning, on standard error
 }
@@ -117,9 +118,9 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 		if w := watch.From(ctx); w != nil {
 			cfg.Entered = w.Entered
 		}
-		return runLocal(ctx, j.Local, cfg, f, j.Recovery, newArchive(store.Run{Resume: j.Resume}))
+		return j.runLocal(ctx, j.Local, cfg, f, newArchive(store.Run{Resume: j.Resume}))
 	}
-	return runJoined(ctx, cfg, f, j.Recovery, j.Resume)
+	return j.runJoined(ctx, cfg, f)
 }
 
 // config is what the job's settings are to its processes.
@@ -135,6 +136,10 @@ func (j *Job) config() (cfg node.Config, err error) {
 		return cfg, fmt.Errorf("%d copies; allowed: 1 or more", j.Copies)
 	case j.LogBytes < 0:
 		return cfg, fmt.Errorf("log of %d bytes; allowed: 1 or more", j.LogBytes)
+	case j.Rehearse < 0 || j.Rehearse > 1 || math.IsNaN(j.Rehearse):
+		return cfg, fmt.Errorf("rehearse for %v of the time; allowed: 0 to 1", j.Rehearse)
+	case j.Rehearse > 0 && j.Recovery != Replay:
+		return cfg, errReports
 	case j.Memory < 0:
 		return cfg, fmt.Errorf("memory of %d bytes; allowed: 1 or more", j.Memory)
 	case j.Silence < 0:
@@ -178,6 +183,8 @@ func (j *Job) config() (cfg node.Config, err error) {
 	return cfg, nil
 }
 
+var errReports = errors.New("rehearse with Recovery Report, which runs no task again; allowed: with Replay")
+
 // tuningVariable names a file with rules for which collective takes which
 // algorithm: what coppice tune --collectives writes. It must be the same for all
 // processes of a job.
@@ -195,35 +202,38 @@ func addKill(cfg *node.Config, k control.Kill) error {
 	return nil
 }
 
-// overrule lets the launcher's settings win over the program's, whose number of tasks is set.
-func overrule(cfg *node.Config, resume *bool, given json.RawMessage) error {
+// overrule lets the launcher's settings win over the program's, whose number of tasks is set. It reports whether the launcher asks to resume.
+func (j *Job) overrule(cfg *node.Config, given json.RawMessage) (resume bool, err error) {
 	if len(given) == 0 {
-		return nil
+		return false, nil
 	}
 	var s control.Settings
 	if err := json.Unmarshal(given, &s); err != nil {
-		return fmt.Errorf("settings of the launcher: %w", err)
+		return false, fmt.Errorf("settings of the launcher: %w", err)
 	}
 	if s.Silence != 0 {
 		cfg.Silence = s.Silence
 	}
 	cfg.Moves, cfg.Network, cfg.Hosts = s.Joins, s.Network, s.Hosts
-	*resume = *resume || s.Resume
+	j.Rehearse = max(j.Rehearse, s.Rehearse)
+	if j.Rehearse > 0 && j.Recovery != Replay {
+		return false, errReports
+	}
 	for _, k := range s.Kill {
 		if k.Task >= cfg.Tasks {
-			return fmt.Errorf("kill %v: task %d of %d; allowed: 0 to %d", k, k.Task, cfg.Tasks, cfg.Tasks-1)
+			return false, fmt.Errorf("kill %v: task %d of %d; allowed: 0 to %d", k, k.Task, cfg.Tasks, cfg.Tasks-1)
 		}
 		if err := addKill(cfg, k); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return s.Resume, nil
 }
 
 // runLocal runs a job of goroutines.
-func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Recovery, files *archive) error {
+func (j *Job) runLocal(ctx context.Context, n int, cfg node.Config, f Func, files *archive) error {
 	crews := make([]*crew, n)
-	if recovery == Replay {
+	if j.Recovery == Replay {
 		cfg.Adopt = func(rank, task, attempt int) { crews[rank].start(task, attempt) }
 	}
 	job, err := node.NewLocal(n, cfg)
@@ -232,7 +242,7 @@ func runLocal(ctx context.Context, n int, cfg node.Config, f Func, recovery Reco
 	}
 	defer job.Close()
 	for r := range crews {
-		crews[r] = newCrew(ctx, cfg.Logger, f, files)
+		crews[r] = newCrew(ctx, cfg.Logger, f, files, j.Rehearse)
 	}
 	var wg sync.WaitGroup
 	for r, p := range job.Processes {

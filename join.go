@@ -32,13 +32,13 @@ import (
 )
 
 // runJoined runs the tasks of one process of a job.
-func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, resume bool) error {
+func (j *Job) runJoined(ctx context.Context, cfg node.Config, f Func) error {
 	place, err := control.FromEnvironment(os.Getenv)
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
 	}
 	if place.How == control.AloneHow {
-		return runLocal(ctx, 1, cfg, f, recovery, newArchive(store.Run{Resume: resume, Restarted: place.Restarted}))
+		return j.runLocal(ctx, 1, cfg, f, newArchive(store.Run{Resume: j.Resume, Restarted: place.Restarted}))
 	}
 	if !joined.CompareAndSwap(false, true) {
 		return errors.New("coppice: this process takes part in its job already; allowed: one Run at a time")
@@ -76,9 +76,10 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	}
 	cfg.Unwatched = place.How != control.RunHow
 	cfg.Arbiter = client.Arbiter()
-	var asked bool // by the launcher to resume; it tells what came of that
 	cfg.Tasks = cmp.Or(cfg.Tasks, welcome.Size)
-	if err := overrule(&cfg, &asked, welcome.Settings); err != nil {
+	settings := *j
+	asked, err := settings.overrule(&cfg, welcome.Settings) // to resume: the launcher tells what came of that
+	if err != nil {
 		client.Emit(control.Event{Type: control.EventRefused, Attrs: map[string]any{"why": err.Error()}})
 		select { // the launcher says it, and ends all processes
 		case <-m.finished:
@@ -94,11 +95,11 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 		}
 	}
 	files := &archive{
-		run:     store.Run{ID: welcome.Place.Job, Resume: resume || asked, Restarted: place.Restarted},
+		run:     store.Run{ID: welcome.Place.Job, Resume: j.Resume || asked, Restarted: place.Restarted},
 		takesUp: func() { client.Emit(control.Event{Type: control.EventTaken}) },
 	}
-	c := newCrew(ctx, cfg.Logger, f, files)
-	if recovery == Replay {
+	c := newCrew(ctx, cfg.Logger, f, files, settings.Rehearse)
+	if j.Recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		// By hand, or by Kubernetes, a process may be started again, without any notice.
 		// One that is to end hands its tasks over; so does one of srun.
@@ -112,7 +113,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	departs := &departure{p: p, client: client, finished: m.finished, log: cfg.Logger, jointly: place.How == control.SrunHow}
 	departs.grace, _ = grace(os.Getenv(graceVariable)) // it was checked
 	// Otherwise it has a launcher, or belongs to a detached job, whose keeper ends all.
-	if place.Settings == nil && (place.How == control.ManualHow || place.How == control.SrunHow && recovery == Replay) {
+	if place.Settings == nil && (place.How == control.ManualHow || place.How == control.SrunHow && j.Recovery == Replay) {
 		leaves.Store(departs)
 		defer leaves.Store(nil)
 		if terminated.Load() { // no task has begun
@@ -149,12 +150,15 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	c.serve(p, m.finished,
 		func(v *membership.View, err error) {
 			err = misused(p, err, p.Settle(ctx))
+			if runs, stopped := c.spare.counts(); runs > 0 {
+				client.Emit(control.Event{Type: control.EventRehearsed, Attrs: map[string]any{"runs": runs, "stopped": stopped}})
+			}
 			tasks, why := p.Missing()
 			for i, task := range tasks {
 				client.Emit(control.Event{Type: control.EventLost, Attrs: map[string]any{"task": task, "why": why[i]}})
 			}
 			if !departs.left.Load() { // then what its tasks return is its own doing
-				client.Returned(v.Number, text(err), recovery == Report)
+				client.Returned(v.Number, text(err), j.Recovery == Report)
 			}
 		},
 		func(v *membership.View) { client.Resumed(v.Number) })
@@ -169,7 +173,7 @@ func runJoined(ctx context.Context, cfg node.Config, f Func, recovery Recovery, 
 	if out := p.Ended(); err == nil && out != nil && out != errOver && client.Sure() == 0 { // nobody waits for this process, nor is it of use to anybody
 		err = failed("run", p.Sight().View.Number, &node.Failure{Err: out})
 	}
-	if err = misused(p, err, p.Misuse()); err == nil && (recovery == Report || p.Sight().View.Number <= last) {
+	if err = misused(p, err, p.Misuse()); err == nil && (j.Recovery == Report || p.Sight().View.Number <= last) {
 		err = incomplete(p)
 	}
 	if e := m.end(); err == nil && e.over && e.err == nil && !e.ill {

@@ -28,7 +28,9 @@ func (t *Task) usable(ctx context.Context, op string) error {
 	if err := t.given(ctx, op); err != nil {
 		return err
 	}
-	switch {
+	switch differs := t.trunk.differs(); {
+	case differs != nil:
+		return differs
 	case t.trunk.returned.Load():
 		return t.refuse(op, "its function has returned")
 	case !t.fork && t.trunk.futures.Load() > 0 && besides():

@@ -23,7 +23,7 @@ func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error {
 			b, err = encode(c, &v, false, nil)
 		}
 		if err == nil {
-			err = t.at().Send(ctx, to, tag, c.Signature(), b)
+			err = t.send(ctx, to, tag, c.Signature(), c.Name(), b)
 		}
 		return none, err
 	})
@@ -40,7 +40,7 @@ func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
 		}
 		var r node.Result
 		if err == nil {
-			r, err = t.at().Recv(ctx, from, tag, c.Signature(), c.Name())
+			r, err = t.recv(ctx, from, tag, c.Signature(), c.Name())
 		}
 		if err == nil {
 			err = c.Decode(r.Value, &v, !r.Shared)

@@ -1,6 +1,7 @@
 package coppice
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,9 @@ func save[S any](ctx context.Context, t *Task, state *S, opts []Option) error {
 	if err == nil {
 		err = t.saves()
 	}
+	if r := t.trunk.rehearsal; r != nil && err == nil {
+		return rehearseSave(r, t, c, state)
+	}
 	var f *files
 	if err == nil {
 		f, err = t.files(opts)
@@ -53,6 +57,8 @@ func save[S any](ctx context.Context, t *Task, state *S, opts []Option) error {
 	if err != nil {
 		return err
 	}
+	var kept []byte
+	on := t.trunk.recorder.pause()
 	b, epoch, next, err := t.m.Resume(ctx, c.Signature())
 	if err == nil && next != nil {
 		if b == nil {
@@ -62,6 +68,10 @@ func save[S any](ctx context.Context, t *Task, state *S, opts []Option) error {
 			err = c.Decode(b, state, false)
 		}
 		if err == nil {
+			if t.trunk.recorder.keeps(on) {
+				kept = bytes.Clone(b)
+			}
+			t.trunk.recorder.saved(on, true, kept, next)
 			t.enter(next)
 		}
 		return err
@@ -71,11 +81,15 @@ func save[S any](ctx context.Context, t *Task, state *S, opts []Option) error {
 		saving, err = saved(ctx, t, c, state, f)
 	}
 	if err == nil {
+		if t.trunk.recorder.keeps(on) {
+			kept = bytes.Clone(saving.State)
+		}
 		next, err = t.m.Save(ctx, saving)
 	}
 	if err != nil {
 		return err
 	}
+	t.trunk.recorder.saved(on, saving.Epoch > 0, kept, next)
 	t.enter(next)
 	t.tidy(f)
 	return nil
@@ -127,7 +141,11 @@ func (t *Task) enter(m *node.Member) {
 func (t *Task) at() *node.Member {
 	if t.first != nil {
 		if epoch := t.trunk.epoch.Load(); epoch != t.m.Epoch() {
-			t.m, t.rand = t.first.Later(epoch), nil
+			if r := t.trunk.rehearsal; r != nil {
+				t.m, t.rand = r.member(t.first), nil
+			} else {
+				t.m, t.rand = t.first.Later(epoch), nil
+			}
 		}
 	}
 	return t.m
@@ -152,19 +170,18 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 		err = errors.New("no function; allowed: one for the value")
 	}
 	var at node.Elsewhere
-	if err == nil {
+	if err == nil && t.trunk.rehearsal == nil {
 		at, err = t.elsewhere(opts)
 	}
 	if err != nil {
 		return v, t.failed(op, err)
 	}
-	m := t.at()
-	if !m.Replays() {
+	if !t.m.Replays() {
 		return f(ctx)
 	}
 	var own T
 	var failed error // f, whose error is the program's
-	b, kept, err := m.Once(ctx, c.Signature(), at, func() (b []byte, err error) {
+	b, kept, err := t.once(ctx, c.Signature(), at, func() (b []byte, err error) {
 		if own, failed = f(ctx); failed != nil {
 			return nil, failed
 		}
@@ -174,7 +191,7 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 	case failed != nil:
 		return v, failed
 	case errors.Is(err, store.ErrDamaged):
-		err = m.Lose(err.Error())
+		err = t.m.Lose(err.Error())
 	case err == nil && !kept:
 		return own, nil
 	case err == nil:

@@ -46,6 +46,9 @@ type trunk struct {
 	tasks    int          // of the job
 	archive  *archive     // of its process
 
+	recorder  *recorder  // nil: the task is not rehearsed
+	rehearsal *rehearsal // that this is; nil: none
+
 	mu    sync.Mutex
 	files map[string]*files // by directory
 }
@@ -75,7 +78,12 @@ func (t *Task) Logger() *slog.Logger { return t.log }
 // Fork returns the same task with a sequence of operations of its own, for
 // another goroutine. All tasks fork in the same order. It is local: no task
 // waits for another.
-func (t *Task) Fork() *Task { return t.in(t.at().Fork()) }
+func (t *Task) Fork() *Task {
+	if t.trunk.scripted() {
+		return t.in(t.script(callRecord{op: "fork"}, func() callResult { return callResult{made: t.at().Fork()} }).made)
+	}
+	return t.in(t.at().Fork())
+}
 
 // in is the same task in another group; nil: it is in none.
 func (t *Task) in(m *node.Member) *Task {
@@ -95,6 +103,11 @@ func (t *Task) in(m *node.Member) *Task {
 // group.
 func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
 	return perform(ctx, t, "split", nil, func(t *Task, _ settings) (*Task, error) {
+		if t.trunk.scripted() {
+			c := callRecord{op: "split", peer: color, tag: key}
+			r := t.script(c, func() (r callResult) { r.made, r.err = t.at().Split(ctx, color, key); return r })
+			return t.in(r.made), r.err
+		}
 		m, err := t.at().Split(ctx, color, key)
 		return t.in(m), err
 	})

@@ -113,6 +113,13 @@ func (t *Task) do(ctx context.Context, c node.Call) (node.Result, error) {
 }
 
 func (t *Task) carryOut(ctx context.Context, c node.Call) (node.Result, error) {
+	if t.trunk.scripted() {
+		return t.carryOutScripted(ctx, c)
+	}
+	return t.reallyCarryOut(ctx, c)
+}
+
+func (t *Task) reallyCarryOut(ctx context.Context, c node.Call) (node.Result, error) {
 	if c.Agreed {
 		return t.at().DoAgreed(ctx, c)
 	}

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/internal/difference"
 	"github.com/coppice-go/coppice/internal/watch"
 )
 
@@ -41,8 +42,8 @@ type Options struct {
 // killFlag has Survives try some kill points only.
 var killFlag = flag.String("coppicetest.kill", "", "have Survives try only these kill points, separated by commas, in one run: 1@allreduce#3/2")
 
-// Survives runs the program as a job of n processes, goroutines of this one, and then again and again, each time with one of them
-// killed: as a task begins an operation, or at a step of it. Each task has to return the same, and no error, every time. Otherwise
+// Survives runs the program as a job of n processes, goroutines of this one, and rehearses it (Job.Rehearse). It runs it then again and
+// again, each time with one of them killed: as a task begins an operation, or at a step of it. Each task has to return the same, and no error, every time. Otherwise
 // the test fails with the earliest kill point of that task at which something else comes of it, the values that differ, and the
 // call that tries this point alone. With more kill points than Options.Runs, a sample of them is tried, by the seed.
 //
@@ -62,7 +63,8 @@ func Survives[R any](t testing.TB, n int, program func(ctx context.Context, task
 
 func (o Options) filled() Options {
 	if o.Runs == 0 {
-		if o.Runs = 5000; testing.Short() {
+		o.Runs = 5000
+		if testing.Short() {
 			o.Runs = 500
 		}
 	}
@@ -80,6 +82,8 @@ type search struct {
 	run  func(ctx context.Context, task *coppice.Task) (any, error)
 	want map[int]any // by task: what it returns if nobody is killed
 	runs int
+
+	unrehearsed bool // only kills are tried
 }
 
 // point is where a process is killed.
@@ -100,15 +104,15 @@ func (p point) String() string {
 
 // all runs the program without a kill, and then with each.
 func (s *search) all() error {
-	first := s.perform("")
+	first := s.perform("", *killFlag == "" && !s.unrehearsed)
 	if first.err != nil {
 		return fmt.Errorf("coppicetest: nobody is killed, and the program fails: %w", first.err)
 	}
 	s.want = first.returned
 	if *killFlag != "" {
-		return s.judge(*killFlag, s.perform(*killFlag))
+		return s.judge(*killFlag, s.perform(*killFlag, false))
 	}
-	if err := s.judge("", s.perform("")); err != nil {
+	if err := s.judge("", s.perform("", false)); err != nil {
 		return err
 	}
 	var points []point
@@ -130,7 +134,7 @@ func (s *search) all() error {
 func (s *search) within(p point) error {
 	for ; ; p.step++ {
 		s.runs++
-		r := s.perform(p.String())
+		r := s.perform(p.String(), false)
 		if err := s.judge(p.String(), r); err != nil {
 			return err
 		}
@@ -144,7 +148,7 @@ func (s *search) within(p point) error {
 func (s *search) earliest(begun []point, found point, err error) error {
 	found.step = 0
 	for _, p := range begun[:slices.Index(begun, found)] {
-		if e := s.judge(p.String(), s.perform(p.String())); e != nil {
+		if e := s.judge(p.String(), s.perform(p.String(), false)); e != nil {
 			return e
 		}
 	}
@@ -159,10 +163,13 @@ type outcome struct {
 	err      error
 }
 
-// perform runs the program once.
-func (s *search) perform(kill string) (r outcome) {
+// perform runs the program once, and rehearses it if that is asked for.
+func (s *search) perform(kill string, rehearse bool) (r outcome) {
 	r = outcome{returned: map[int]any{}, begun: map[int][]point{}}
 	job := coppice.Job{Local: s.n, Tasks: s.o.Tasks, Logger: slog.New(slog.DiscardHandler)}
+	if rehearse {
+		job.Rehearse = 1
+	}
 	if kill != "" {
 		job.Kill = strings.Split(kill, ",")
 	}
@@ -197,8 +204,8 @@ func (s *search) perform(kill string) (r outcome) {
 			defer mu.Unlock()
 			if before, ok := r.returned[task.Rank()]; !ok {
 				r.returned[task.Rank()] = v
-			} else if d := difference(before, v); again == nil && d != "" {
-				again = fmt.Errorf("task %d is run again, and returns something else than before: %s", task.Rank(), d)
+			} else if d := difference.Of(before, v, "before"); again == nil && d != "" {
+				again = fmt.Errorf("task %d is run again, and returns something else: %s", task.Rank(), d)
 			}
 			return nil
 		})
@@ -212,6 +219,9 @@ func (s *search) perform(kill string) (r outcome) {
 	}
 	return r
 }
+
+// without says of a result when it was another.
+const without = "without the kill"
 
 // hangs is how much longer than its context a program may run.
 const hangs = 10 * time.Second
@@ -234,7 +244,7 @@ func (s *search) judge(kill string, r outcome) error {
 				why = fmt.Sprintf("ends, and task %d returns nothing", task)
 				break
 			}
-			if d := difference(s.want[task], v); d != "" {
+			if d := difference.Of(s.want[task], v, without); d != "" {
 				why = fmt.Sprintf("returns something else at task %d: %s", task, d)
 				break
 			}

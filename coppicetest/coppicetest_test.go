@@ -2,8 +2,8 @@ package coppicetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,7 +43,7 @@ func TestProgramThatSurvives(t *testing.T) {
 // breached is what Survives says of a program.
 func breached[R any](t *testing.T, n int, program func(ctx context.Context, task *coppice.Task) (R, error), o Options) string {
 	t.Helper()
-	s := &search{t: t, n: n, o: o.filled(), run: func(ctx context.Context, task *coppice.Task) (any, error) { return program(ctx, task) }}
+	s := &search{t: t, n: n, o: o.filled(), unrehearsed: true, run: func(ctx context.Context, task *coppice.Task) (any, error) { return program(ctx, task) }}
 	err := s.all()
 	if err == nil {
 		t.Fatal("not found")
@@ -73,6 +73,35 @@ func TestVariableLeftOutOfSave(t *testing.T) {
 		if !strings.Contains(text, "@save#3") && !strings.Contains(text, "@allreduce#2") {
 			t.Errorf("not the earliest: %s", text)
 		}
+	}
+}
+
+// TestRehearsal finds what the search would find, in the first run.
+func TestRehearsal(t *testing.T) {
+	forgets := func(ctx context.Context, task *coppice.Task) (int, error) {
+		total := 0
+		_, err := rounds(ctx, task, 4, func(_ *walk, sum int) { total += sum })
+		return total, err
+	}
+	s := &search{t: t, n: 3, o: Options{}.filled(), run: func(ctx context.Context, task *coppice.Task) (any, error) { return forgets(ctx, task) }}
+	if err := s.all(); err == nil || s.runs > 0 {
+		t.Error(s.runs, err)
+	} else {
+		wants(t, err.Error(), "nobody is killed, and the program fails", "is run again, and returns something else: ", "; before 45")
+	}
+	tells := func(ctx context.Context, task *coppice.Task) (int, error) {
+		total := 0
+		_, err := rounds(ctx, task, 4, func(_ *walk, sum int) { total += sum })
+		if err == nil {
+			total, err = coppice.AllReduce(ctx, task, total, coppice.Sum)
+		}
+		return total, err
+	}
+	s.run = func(ctx context.Context, task *coppice.Task) (any, error) { return tells(ctx, task) }
+	if err := s.all(); !errors.Is(err, coppice.ErrDiverged) {
+		t.Error(err)
+	} else {
+		wants(t, err.Error(), "when it is run again from its Save of epoch ", "allreduce at coppicetest_test.go:", "gives something else: ", "; before 45")
 	}
 }
 
@@ -146,43 +175,5 @@ func TestFewRuns(t *testing.T) {
 	}}
 	if err := s.all(); err != nil || s.runs != 3 {
 		t.Error(s.runs, err)
-	}
-}
-
-func TestDifference(t *testing.T) {
-	type node struct {
-		Next *node
-		Text any
-		X    []float64
-		hid  int
-	}
-	ring := func(n int) *node {
-		a := &node{hid: n}
-		a.Next = &node{Next: a}
-		return a
-	}
-	for _, c := range []struct {
-		want, got any
-		text      string
-	}{
-		{1, 1, ""},
-		{1, 2, "2; without the kill 1"},
-		{1, "1", `"1"; without the kill 1`},
-		{nil, nil, ""},
-		{math.NaN(), math.NaN(), ""},
-		{[]float64{math.NaN()}, []float64{1}, "[0] is 1; without the kill NaN"},
-		{[]int{1}, []int{1, 2}, "[1 2]; without the kill [1]"},
-		{[]int{}, []int(nil), "[]; without the kill []"},
-		{map[string]int{"a": 1}, map[string]int{"a": 1, "b": 2}, `["b"] is 2; without the kill nothing`},
-		{node{Text: "x"}, node{Text: 3}, `.Text is 3; without the kill "x"`},
-		{node{X: []float64{1, 2}}, node{X: []float64{1, 3}}, ".X[1] is 3; without the kill 2"},
-		{&node{}, (*node)(nil), "<nil>; without the kill &{"},
-		{ring(1), ring(2), ".hid is 2; without the kill 1"},
-		{ring(1), ring(1), ""},
-		{strings.Repeat("x", 500), "y", `"y"; without the kill "` + strings.Repeat("x", showMax-1) + "…"},
-	} {
-		if got := difference(c.want, c.got); !strings.HasPrefix(got, c.text) || (c.text == "") != (got == "") {
-			t.Errorf("%v, %v: %s", c.want, c.got, got)
-		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 func parse(parser *kong.Kong, args []string) (*kong.Context, error) {
 	args = oneWord(parser.Model, args)
 	command := find(parser.Model, args[0])
-	ctx, err := parser.Parse(joinValues(bareRespawn(eitherLetter(command, args))))
+	ctx, err := parser.Parse(joinValues(withValues(eitherLetter(command, args))))
 	if err != nil {
 		return nil, badInput{explain(err, parser, command, args)}
 	}

@@ -45,7 +45,7 @@ func regrow() {
 	})
 }
 
-func TestRespawnMayBeAlone(t *testing.T) {
+func TestFlagsMayBeAlone(t *testing.T) {
 	for args, want := range map[string]string{
 		"run --respawn -- always":               "run --respawn=auto -- always",
 		"run --respawn":                         "run --respawn=auto",
@@ -56,9 +56,12 @@ func TestRespawnMayBeAlone(t *testing.T) {
 		"run --respawn often -n 2 -- p":         "run --respawn=often -n 2 -- p",
 		"run --respawn=always --respawn -- p":   "run --respawn=always --respawn=auto -- p",
 		"run -n 2 -- p --respawn always":        "run -n 2 -- p --respawn always",
+		"run --rehearse -- 1":                   "run --rehearse=0.05 -- 1",
+		"run --rehearse 0.5 p":                  "run --rehearse=0.5 p",
+		"run --rehearse p":                      "run --rehearse=0.05 p",
 		"run --respawn --respawn-max 3 -- p -x": "run --respawn=auto --respawn-max 3 -- p -x",
 	} {
-		if got := strings.Join(bareRespawn(strings.Fields(args)), " "); got != want {
+		if got := strings.Join(withValues(strings.Fields(args)), " "); got != want {
 			t.Errorf("%s: %s, want %s", args, got, want)
 		}
 	}

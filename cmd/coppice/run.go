@@ -43,7 +43,8 @@ type runCmd struct {
 
 	respawnFlags
 
-	Resume bool `group:"Start:" help:"Take up a job whose processes are all gone, from the files that it has Stored; with as many tasks."`
+	Rehearse *float64 `placeholder:"RATE" help:"Run tasks again beside the job, for at most this share of its time, and compare what they do with what they did; 1: all that they do (--rehearse alone: 0.05)."`
+	Resume   bool     `group:"Start:" help:"Take up a job whose processes are all gone, from the files that it has Stored; with as many tasks."`
 
 	Detach bool   `group:"Start:" help:"Print the job's id and return; the job goes on in the background. coppice attach shows its output, coppice wait waits for its end."`
 	Keeper string `hidden:"" help:"Be the keeper of a detached job, in its directory."`
@@ -116,6 +117,9 @@ func (r *runCmd) plan(c *console) (*launch.Plan, error) {
 	}
 	config.N = given(r.N, config.N)
 	config.Grow, config.Resume = r.Grow, r.Resume
+	if config.Rehearse = given(r.Rehearse, 0); r.Rehearse != nil && !(config.Rehearse > 0 && config.Rehearse <= 1) {
+		return nil, fmt.Errorf("--rehearse=%v; allowed: a share of the time above 0 and up to 1", config.Rehearse)
+	}
 	if err := r.replace(&config); err != nil {
 		return nil, err
 	}
@@ -215,24 +219,33 @@ func (f *respawnFlags) replace(config *launch.Config) error {
 	return nil
 }
 
-// bareRespawn gives --respawn its value, which may be omitted: kong has no flags of
-// that kind. The next word is the value if it can be one, or if the program comes after
+// bare are the flags whose value may be omitted, which kong does not know: the value that they have then, and whether a word may be
+// one.
+var bare = map[string]struct {
+	value string
+	may   func(word string) bool
+}{
+	"--respawn":  {string(launch.RespawnAuto), func(word string) bool { return new(launch.Respawn).UnmarshalText([]byte(word)) == nil }},
+	"--rehearse": {"0.05", func(word string) bool { _, err := strconv.ParseFloat(word, 64); return err == nil }},
+}
+
+// withValues gives bare flags their values. The next word is the value if it can be one, or if the program comes after
 // a -- and so cannot be the next word.
-func bareRespawn(args []string) []string {
-	const flag = "--respawn"
+func withValues(args []string) []string {
 	end := slices.Index(args, "--")
 	var all []string
 	for i := 0; i < len(args); i++ {
-		if args[i] != flag || end >= 0 && i > end {
+		flag, known := bare[args[i]]
+		if !known || end >= 0 && i > end {
 			all = append(all, args[i])
 			continue
 		}
-		value := string(launch.RespawnAuto)
-		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && (end >= 0 || new(launch.Respawn).UnmarshalText([]byte(args[i+1])) == nil) {
+		name, value := args[i], flag.value
+		if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && (end >= 0 || flag.may(args[i+1])) {
 			i++
 			value = args[i]
 		}
-		all = append(all, flag+"="+value)
+		all = append(all, name+"="+value)
 	}
 	return all
 }

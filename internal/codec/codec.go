@@ -50,6 +50,27 @@ func For[T any]() (*Codec[T], error) {
 	return c, nil
 }
 
+// Value returns the value of a type whose bytes are b, if a codec of this name has been used.
+func Value(name string, b []byte) (v any, ok bool) {
+	for _, c := range codecs.Range {
+		if c := c.(interface {
+			valueOf(name string, b []byte) (any, bool)
+		}); !ok {
+			v, ok = c.valueOf(name, b)
+		}
+	}
+	return v, ok
+}
+
+// valueOf is Value, if the codec has this name.
+func (c *Codec[T]) valueOf(name string, b []byte) (any, bool) {
+	var v T
+	if c.name != name || c.err != nil || c.Decode(b, &v, false) != nil {
+		return nil, false
+	}
+	return v, true
+}
+
 func newCodec[T any](t reflect.Type) *Codec[T] {
 	c := &Codec[T]{name: t.String(), signature: signature(t)}
 	c.choose(t)

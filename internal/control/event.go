@@ -36,11 +36,12 @@ const (
 	EventLeft        = "left"
 	EventFinished    = "finished"
 	EventStop        = "stop"
-	EventView        = "view"    // a process's: it has opened one
-	EventEpoch       = "epoch"   // a process's: all tasks have saved one
-	EventTaken       = "taken"   // a process's: it continues with what an earlier run has stored
-	EventLost        = "lost"    // a process's: a task cannot be run again
-	EventRefused     = "refused" // a process's: it cannot do what the launcher's settings say
+	EventView        = "view"      // a process's: it has opened one
+	EventEpoch       = "epoch"     // a process's: all tasks have saved one
+	EventTaken       = "taken"     // a process's: it continues with what an earlier run has stored
+	EventRehearsed   = "rehearsed" // a process's: how often its tasks were rehearsed since it said so last, and how many of these were stopped
+	EventLost        = "lost"      // a process's: a task cannot be run again
+	EventRefused     = "refused"   // a process's: it cannot do what the launcher's settings say
 	EventStatus      = "status"
 	EventEnd         = "end"
 )

@@ -3,6 +3,7 @@ package launch
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,6 +71,8 @@ type job struct {
 	report   Report
 	notices  chan string // to be written
 	again    respawner   // starts dead processes again
+
+	rehearsals, stoppedRehearsals atomic.Int64
 }
 
 // run carries the plan out once. If this is not the first start, first is the time of the first, and past
@@ -152,6 +156,7 @@ func (j *job) finish(ctx context.Context) {
 			j.notice("--kill %v never came about", k)
 		}
 	}
+	j.sayRehearsals()
 	if j.Resume && j.report.Exit == 0 && !known.TakenUp {
 		j.notice("--resume: nothing was taken up again: the program has not used Stored with the directory of an unfinished job")
 	}
@@ -304,6 +309,7 @@ func (j *job) observe(e control.Event) {
 		j.Events(e)
 	}
 	j.hearFailure(e)
+	j.hearRehearsals(e)
 	if j.respawns() {
 		j.again.clock.hear(e)
 		if e.Type == control.EventDied || e.Type == control.EventView || e.Type == control.EventEpoch {
@@ -314,6 +320,35 @@ func (j *job) observe(e control.Event) {
 	if why, _ := e.Attrs["why"].(string); e.Type == control.EventRefused && why != "" {
 		offer(j.refusals, why) // one is enough
 	}
+}
+
+// hearRehearsals counts what processes have rehearsed.
+func (j *job) hearRehearsals(e control.Event) {
+	if e.Type != control.EventRehearsed {
+		return
+	}
+	count := func(name string) int64 {
+		n, _ := e.Attrs[name].(json.Number)
+		i, _ := n.Int64()
+		return i
+	}
+	j.rehearsals.Add(count("runs"))
+	j.stoppedRehearsals.Add(count("stopped"))
+}
+
+// sayRehearsals says what was rehearsed in a job that has ended well.
+func (j *job) sayRehearsals() {
+	if j.Rehearse == 0 || j.report.Exit != 0 {
+		return
+	}
+	text := fmt.Sprintf("--rehearse: tasks were run again %d times, and did nothing else than before", j.rehearsals.Load())
+	switch n := j.stoppedRehearsals.Load(); {
+	case j.rehearsals.Load() == 0:
+		text = "--rehearse: there was no time to run a task again; more with a larger share, such as --rehearse=1"
+	case n > 0:
+		text += fmt.Sprintf("; %d were stopped on the way", n)
+	}
+	j.notice("%s", text)
 }
 
 // What the launcher did to a process.

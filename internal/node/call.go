@@ -40,6 +40,9 @@ func (c *Call) name() string {
 	return opName(c.Plan.op)
 }
 
+// Op is what the operation is called.
+func (c *Call) Op() string { return c.name() }
+
 // BarrierPlan is the plan of a barrier.
 func BarrierPlan() Plan { return Plan{op: opBarrier} }
 

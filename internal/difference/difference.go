@@ -1,4 +1,5 @@
-package coppicetest
+// Package difference says in words where two values differ.
+package difference
 
 import (
 	"fmt"
@@ -7,24 +8,28 @@ import (
 	"reflect"
 )
 
-// difference says where two values of one type differ first, and how; "": they do not.
-func difference(want, got any) string {
+// Of says where two values of one type differ first, and how; "": they do not. before says when the value was want.
+func Of(want, got any, before string) string {
 	if reflect.DeepEqual(want, got) {
 		return ""
 	}
-	return compared{}.differ("", reflect.ValueOf(want), reflect.ValueOf(got)) // NaNs differ from themselves for DeepEqual only
+	c := comparison{before: before, followed: map[[2]uintptr]bool{}}
+	return c.differ("", reflect.ValueOf(want), reflect.ValueOf(got)) // NaNs differ from themselves for DeepEqual only
 }
 
-// compared is the pairs of pointers that were followed: values may refer to themselves.
-type compared map[[2]uintptr]bool
+// comparison is one of two values.
+type comparison struct {
+	before   string
+	followed map[[2]uintptr]bool // pairs of pointers: values may refer to themselves
+}
 
-// differ is difference for the part of a value that path leads to.
-func (c compared) differ(path string, want, got reflect.Value) string {
+// differ is Of for the part of a value that path leads to.
+func (c *comparison) differ(path string, want, got reflect.Value) string {
 	both := func() string {
 		if path == "" {
-			return fmt.Sprintf("%v; without the kill %v", show(got), show(want))
+			return fmt.Sprintf("%v; %s %v", show(got), c.before, show(want))
 		}
-		return fmt.Sprintf("%s is %v; without the kill %v", path, show(got), show(want))
+		return fmt.Sprintf("%s is %v; %s %v", path, show(got), c.before, show(want))
 	}
 	if want.IsValid() != got.IsValid() || want.IsValid() && want.Type() != got.Type() {
 		return both()
@@ -66,10 +71,10 @@ func (c compared) differ(path string, want, got reflect.Value) string {
 		}
 		if want.Kind() == reflect.Pointer {
 			pair := [2]uintptr{want.Pointer(), got.Pointer()}
-			if c[pair] {
+			if c.followed[pair] {
 				return ""
 			}
-			c[pair] = true
+			c.followed[pair] = true
 		}
 		return c.differ(path, want.Elem(), got.Elem())
 	case reflect.Float32, reflect.Float64:
