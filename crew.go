@@ -104,6 +104,27 @@ func (c *crew) start(task, attempt int) {
 	})
 }
 
+// await waits for the tasks' functions. If the process is a goroutine that was killed, some may wait for ever, for others of its goroutines
+// that have ended.
+func (c *crew) await() {
+	if !c.p.Killed() {
+		c.tasks.Wait()
+		return
+	}
+	ended := make(chan struct{})
+	go func() {
+		c.tasks.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(killedTime):
+	}
+}
+
+// killedTime is how long the functions of a process that was killed have to end.
+const killedTime = 100 * time.Millisecond
+
 // finished reports whether the job is over. A process that exits after the end may be
 // taken for dead by one that has not acted on the end yet.
 func (c *crew) finished() bool {
@@ -156,7 +177,7 @@ func (c *crew) serve(p *node.Process, done <-chan struct{}, rested func(*members
 		c.start(t, 0)
 	}
 	close(c.ready)
-	defer c.tasks.Wait()
+	defer c.await()
 	sight := p.Sight()
 	var told *membership.View // in which all have returned
 	for sight != nil {

@@ -23,9 +23,10 @@ func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 		return &Future[T]{done: done, err: t.given(context.Background(), "go")}
 	}
 	fork := t.Fork()
+	fork.depth = min(goDepth()+1, len(besides))
 	t.trunk.futures.Add(1)
 	future := &Future[T]{task: t, done: make(chan struct{}), err: ErrAbandoned}
-	go beside(func() {
+	go besides[fork.depth-1](func() {
 		defer close(future.done)
 		defer t.trunk.futures.Add(-1)
 		future.value, future.err = f(fork)

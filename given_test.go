@@ -138,3 +138,81 @@ func TestOneGoroutineAtATime(t *testing.T) {
 		refused(t, coppice.Barrier(t.Context(), <-left), "its function has returned")
 	}
 }
+
+// TestTaskOfAnotherGo: a function of Go is refused the task of the function around it, however deep both are.
+func TestTaskOfAnotherGo(t *testing.T) {
+	var deep func(n int, f func() error) error
+	deep = func(n int, f func() error) error {
+		if n == 0 {
+			return f()
+		}
+		return deep(n-1, f)
+	}
+	const why = "a function of Go uses it"
+	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
+		fork := task.Fork()
+		_, err := coppice.Go(task, func(outer *coppice.Task) (int, error) {
+			if err := deep(300, func() error { return coppice.Barrier(ctx, task) }); err == nil || !strings.Contains(err.Error(), why) {
+				t.Error(err)
+			}
+			_, err := coppice.Go(outer, func(inner *coppice.Task) (int, error) {
+				for _, other := range []*coppice.Task{task, outer} {
+					if err := coppice.Barrier(ctx, other); err == nil || !strings.Contains(err.Error(), why) {
+						t.Error(err)
+					}
+				}
+				if err := coppice.Barrier(ctx, inner.Fork()); err != nil {
+					return 0, err
+				}
+				return 0, coppice.Barrier(ctx, inner)
+			}).Wait(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if err := coppice.Barrier(ctx, fork); err != nil { // it is for whoever needs it
+				return 0, err
+			}
+			return 0, coppice.Barrier(ctx, outer)
+		}).Wait(ctx)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOperationsInOnce: the function of a Once is refused operations, on forks as well, and forks.
+func TestOperationsInOnce(t *testing.T) {
+	const why = "the function of Once uses it"
+	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
+		fork, other := task.Fork(), task.Fork()
+		beside, asked := make(chan error), make(chan bool)
+		go func() {
+			<-asked
+			beside <- coppice.Barrier(ctx, other) // another goroutine goes on
+		}()
+		_, err := coppice.Once(ctx, task, func(ctx context.Context) (int, error) {
+			close(asked)
+			for _, u := range []*coppice.Task{task, fork} {
+				if err := coppice.Barrier(ctx, u); err == nil || !strings.Contains(err.Error(), why) {
+					t.Error(err)
+				}
+			}
+			return 1, <-beside
+		})
+		if err != nil {
+			return err
+		}
+		_, err = coppice.Once(ctx, task, func(ctx context.Context) (int, error) {
+			task.Fork()
+			return 1, nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "fork at ") || !strings.Contains(err.Error(), why) {
+			t.Error(err)
+		}
+		return coppice.Barrier(ctx, fork)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -182,8 +182,13 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 	var own T
 	var failed error // f, whose error is the program's
 	b, kept, err := t.once(ctx, c.Signature(), at, func() (b []byte, err error) {
-		if own, failed = f(ctx); failed != nil {
+		t.trunk.asking.Add(1)
+		defer t.trunk.asking.Add(-1)
+		if own, failed = ask(func() (T, error) { return f(ctx) }); failed != nil {
 			return nil, failed
+		}
+		if t.trunk.asked.Swap(false) {
+			return nil, t.refuse("fork", asksText)
 		}
 		return encode(c, &own, false, nil)
 	})

@@ -24,6 +24,7 @@ type Task struct {
 	attempt int
 	busy    atomic.Bool  // an operation is under way
 	fork    bool         // or another group: it is not what the function was given
+	depth   int          // of the function that it was given to; see goDepth
 	first   *node.Member // its place in the first epoch, if the fork was made there
 	trunk   *trunk
 	living  *Task // the group of those that live, for operations WithoutLost
@@ -43,6 +44,8 @@ type trunk struct {
 	epoch    atomic.Uint64
 	returned atomic.Bool  // the task's function
 	futures  atomic.Int64 // that are not done
+	asking   atomic.Int64 // functions of Once that have not returned
+	asked    atomic.Bool  // one of them has made a fork
 	tasks    int          // of the job
 	archive  *archive     // of its process
 
@@ -79,6 +82,9 @@ func (t *Task) Logger() *slog.Logger { return t.log }
 // another goroutine. All tasks fork in the same order. It is local: no task
 // waits for another.
 func (t *Task) Fork() *Task {
+	if t.trunk.asking.Load() > 0 && asks() {
+		t.trunk.asked.Store(true) // Once says so
+	}
 	if t.trunk.scripted() {
 		return t.in(t.script(callRecord{op: "fork"}, func() callResult { return callResult{made: t.at().Fork()} }).made)
 	}
@@ -90,7 +96,7 @@ func (t *Task) in(m *node.Member) *Task {
 	if m == nil {
 		return nil
 	}
-	u := &Task{m: m, log: t.log, attempt: t.attempt, fork: true, trunk: t.trunk}
+	u := &Task{m: m, log: t.log, attempt: t.attempt, fork: true, depth: anyDepth, trunk: t.trunk}
 	if m.Epoch() == 0 {
 		u.first = m
 	}

@@ -19,7 +19,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -55,10 +57,28 @@ func Survives[R any](t testing.TB, n int, program func(ctx context.Context, task
 	if len(opts) > 0 {
 		o = opts[0]
 	}
+	if err := o.check(n, program == nil); err != nil {
+		t.Fatal(err)
+	}
 	s := &search{t: t, n: n, o: o.filled(), run: func(ctx context.Context, task *coppice.Task) (any, error) { return program(ctx, task) }}
 	if err := s.all(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// check says what is wrong with what Survives is given.
+func (o Options) check(n int, none bool) error {
+	switch {
+	case none:
+		return errors.New("coppicetest: no program; allowed: a function for a task")
+	case n < 2:
+		return fmt.Errorf("coppicetest: %d processes; allowed: 2 or more, so that one is left when another is killed", n)
+	case o.Runs < 0:
+		return fmt.Errorf("coppicetest: at most %d runs; allowed: 1 or more", o.Runs)
+	case o.Timeout < 0:
+		return fmt.Errorf("coppicetest: a timeout of %v; allowed: more than 0", o.Timeout)
+	}
+	return nil
 }
 
 func (o Options) filled() Options {
@@ -195,7 +215,12 @@ func (s *search) perform(kill string, rehearse bool) (r outcome) {
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
-		done <- job.Run(ctx, func(ctx context.Context, task *coppice.Task) error {
+		done <- job.Run(ctx, func(ctx context.Context, task *coppice.Task) (err error) {
+			defer func() {
+				if crash := recover(); crash != nil {
+					err = fmt.Errorf("panic: %v\n%s", crash, debug.Stack())
+				}
+			}()
 			v, err := s.run(ctx, task)
 			if err != nil {
 				return err
@@ -215,7 +240,11 @@ func (s *search) perform(kill string, rehearse bool) (r outcome) {
 		r.err = errors.Join(r.err, again)
 	case <-time.After(s.o.Timeout + hangs):
 		stacks := make([]byte, 1<<20)
-		s.t.Fatalf("coppicetest: killed at %q: the program does not end when its context has\n%s", kill, stacks[:runtime.Stack(stacks, true)])
+		why := "nobody is killed"
+		if kill != "" {
+			why = "killed at " + kill
+		}
+		s.t.Fatalf("coppicetest: %s, the program does not end when its context has%s\n%s", why, s.again(kill), stacks[:runtime.Stack(stacks, true)])
 	}
 	return r
 }
@@ -256,5 +285,18 @@ func (s *search) judge(kill string, r outcome) error {
 	case kill == "":
 		return fmt.Errorf("coppicetest: %s %s", again, why)
 	}
-	return fmt.Errorf("coppicetest: %s %s\n\tgo test -run '^%s$' -coppicetest.kill=%s", again, why, strings.ReplaceAll(s.t.Name(), "/", "$/^"), kill)
+	return fmt.Errorf("coppicetest: %s %s%s", again, why, s.again(kill))
+}
+
+// again is the line that tries a kill point alone.
+func (s *search) again(kill string) string {
+	if kill == "" {
+		return ""
+	}
+	names := strings.Split(s.t.Name(), "/")
+	for i, name := range names {
+		names[i] = "^" + regexp.QuoteMeta(name) + "$"
+	}
+	pattern := strings.ReplaceAll(strings.Join(names, "/"), "'", `'\''`) // for a shell
+	return fmt.Sprintf("\n\tgo test -run '%s' -coppicetest.kill=%s", pattern, kill)
 }

@@ -152,6 +152,80 @@ func TestProgramThatHangs(t *testing.T) {
 	wants(t, text, "killed at ", "deadline exceeded")
 }
 
+// TestMessages: a message is one step, and what follows is tried as well.
+func TestMessages(t *testing.T) {
+	text := breached(t, 2, func(ctx context.Context, task *coppice.Task) (int, error) {
+		total := 0
+		_, err := rounds(ctx, task, 3, func(_ *walk, sum int) {
+			for i := range 5 {
+				if err := coppice.Send(ctx, task, 1-task.Rank(), i, sum); err != nil {
+					panic(err)
+				}
+				if _, err := coppice.Recv[int](ctx, task, 1-task.Rank(), i); err != nil {
+					panic(err)
+				}
+			}
+			total += sum
+		})
+		return total, err
+	}, Options{Runs: 200})
+	wants(t, text, "returns something else at task ")
+}
+
+// TestGoroutinesOfTheProgram: whoever waits for a goroutine of a killed process does not keep the run from ending.
+func TestGoroutinesOfTheProgram(t *testing.T) {
+	Survives(t, 2, func(ctx context.Context, task *coppice.Task) (int, error) {
+		fork, sums := task.Fork(), make(chan int)
+		go func() {
+			sum, err := coppice.AllReduce(ctx, fork, 1, coppice.Sum)
+			if err == nil {
+				sums <- sum
+			}
+		}()
+		if err := coppice.Barrier(ctx, task); err != nil {
+			return 0, err
+		}
+		return <-sums, nil
+	})
+}
+
+// TestPanics: a panic is a failure of a run.
+func TestPanics(t *testing.T) {
+	wants(t, breached(t, 2, func(ctx context.Context, task *coppice.Task) (int, error) {
+		if task.Attempt() > 0 {
+			panic("again")
+		}
+		return coppice.AllReduce(ctx, task, 1, coppice.Sum)
+	}, Options{}), "killed at ", "panic: again", "-coppicetest.kill=")
+}
+
+// TestLineThatRepeats: the line tries the test alone, whatever its name.
+func TestLineThatRepeats(t *testing.T) {
+	t.Run("x+y(z) it's", func(t *testing.T) {
+		line := (&search{t: t}).again("1@save#2")
+		if want := `-run '^TestLineThatRepeats$/^x\+y\(z\)_it'\''s$' -coppicetest.kill=1@save#2`; !strings.HasSuffix(line, want) {
+			t.Errorf("%s, want %s", line, want)
+		}
+	})
+}
+
+func TestBadOptions(t *testing.T) {
+	for want, err := range map[string]error{
+		"no program":         Options{}.check(2, true),
+		"0 processes":        Options{}.check(0, false),
+		"1 processes":        Options{}.check(1, false),
+		"at most -1 runs":    Options{Runs: -1}.check(2, false),
+		"a timeout of -1ns;": Options{Timeout: -1}.check(2, false),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := (Options{}).check(2, false); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOnlyTheKillOfTheFlag is tried.
 func TestOnlyTheKillOfTheFlag(t *testing.T) {
 	*killFlag = "1@allreduce#2"

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ const (
 // chases is what a process knows of chases.
 type chases struct {
 	begun uint64
+	due   []int              // tasks for which one is to begin
 	seen  map[[3]uint64]bool // passed on within an operation: first task, number, and who passed it on where
 }
 
@@ -103,11 +103,21 @@ func (p *Process) endless(ctx context.Context) bool {
 	return done == nil || done == p.cfg.Ends
 }
 
-// pursue begins a chase for a task that has waited for long.
+// pursue has a chase begin soon for a task that has waited for long.
 func (p *Process) pursue(task int) {
-	if w := p.stuck(task); w != nil && p.replays() {
-		p.chases.begun++
-		p.follow(&deadlock.Chase{Number: p.chases.begun, Path: []deadlock.Wait{*w}})
+	if p.replays() && !slices.Contains(p.chases.due, task) {
+		p.chases.due = append(p.chases.due, task)
+	}
+}
+
+// pursueDue begins a chase for each of so many tasks at most: where many wait in a row, each chase goes through many of them.
+func (p *Process) pursueDue(most int) {
+	for ; most > 0 && len(p.chases.due) > 0; p.chases.due = p.chases.due[1:] {
+		if w := p.stuck(p.chases.due[0]); w != nil {
+			p.chases.begun++
+			p.follow(&deadlock.Chase{Number: p.chases.begun, Path: []deadlock.Wait{*w}})
+			most--
+		}
 	}
 }
 
@@ -152,19 +162,18 @@ func (m *Member) passOn(c *deadlock.Chase) {
 
 // chase sends a chase to a rank.
 func (m *Member) chase(rank int, c *deadlock.Chase) {
-	text, err := json.Marshal(c)
-	if err != nil || rank == m.rank || rank < 0 || rank >= m.Size() {
+	if rank == m.rank || rank < 0 || rank >= m.Size() {
 		return
 	}
 	e := m.to(rank)
 	e.plan = Plan{op: opChase}
-	m.peer(rank).send(e, text, nil)
+	m.peer(rank).send(e, c.Append(nil), nil)
 }
 
 // chased takes a chase that has come to the task, from one that needs it or that passes it on.
 func (m *Member) chased(in *incoming) {
-	var c deadlock.Chase
-	if !in.Complete() || json.Unmarshal(in.value, &c) != nil || len(c.Path) == 0 || !m.p.replays() {
+	c, ok := deadlock.Parse(in.value)
+	if !in.Complete() || !ok || !m.p.replays() {
 		in.drop()
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice/protocol/collective"
+	"github.com/coppice-go/coppice/protocol/deadlock"
 )
 
 // deed is a step of a task in a random program: an operation, or a rest.
@@ -197,6 +198,7 @@ func perform(t *testing.T, kind string, n int, program [][]deed, done []bool, de
 			for r, p := range j.ps {
 				p.engine.Lock()
 				p.pursue(r)
+				p.pursueDue(1)
 				p.engine.Unlock()
 			}
 		}
@@ -224,7 +226,7 @@ func TestWaitsThatMayEnd(t *testing.T) {
 		name string
 		ctx  func() (context.Context, context.CancelFunc)
 		fork bool
-		part bool // the tasks have made a smaller group
+		part func(context.Context, *Member, int) (*Member, error) // the tasks have made a group
 		ends bool // with the job
 		want error
 	}{
@@ -240,7 +242,12 @@ func TestWaitsThatMayEnd(t *testing.T) {
 			ctx, stop := context.WithCancelCause(context.Background())
 			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
 			return ctx, func() { stop(nil) }
-		}, part: true, ends: true, want: errSilence},
+		}, part: func(ctx context.Context, m *Member, r int) (*Member, error) { return m.Split(ctx, 0, r) }, ends: true, want: errSilence},
+		{name: "a group of those that live", ctx: func() (context.Context, context.CancelFunc) {
+			ctx, stop := context.WithCancelCause(context.Background())
+			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
+			return ctx, func() { stop(nil) }
+		}, part: func(ctx context.Context, m *Member, _ int) (*Member, error) { return m.Shrink(ctx) }, ends: true, want: errSilence},
 		{name: "a context of its own", ctx: func() (context.Context, context.CancelFunc) {
 			ctx, stop := context.WithCancelCause(context.Background())
 			time.AfterFunc(300*time.Millisecond, func() { stop(errSilence) })
@@ -261,8 +268,8 @@ func TestWaitsThatMayEnd(t *testing.T) {
 					p.World(r).Fork()
 				}
 				tasks.Go(func() {
-					if c.part {
-						if _, err := p.World(r).Split(ctx, 0, r); err != nil {
+					if c.part != nil {
+						if _, err := c.part(ctx, p.World(r), r); err != nil {
 							t.Error(err)
 						}
 					}
@@ -276,12 +283,54 @@ func TestWaitsThatMayEnd(t *testing.T) {
 				for r, p := range j.ps {
 					p.engine.Lock()
 					p.pursue(r)
+					p.pursueDue(1)
 					p.engine.Unlock()
 				}
 			}
 			tasks.Wait()
 		})
 	}
+}
+
+// TestFewChasesAtOnce: however many tasks wait in a row, each patrol begins one chase.
+func TestFewChasesAtOnce(t *testing.T) {
+	const tasks = 20
+	j := start(t, memory, 1, func(c *Config) { c.Adopt, c.Tasks = func(int, int, int) {}, tasks })
+	p := j.ps[0]
+	ctx, stop := context.WithCancel(context.Background())
+	p.cfg.Ends = ctx.Done()
+	var waits sync.WaitGroup
+	for r := range tasks - 1 {
+		waits.Go(func() { _, _ = p.World(r).Recv(ctx, r+1, 0, 1, "string") })
+	}
+	for waiting := 0; waiting < tasks-1; time.Sleep(time.Millisecond) {
+		waiting = 0
+		p.engine.Lock()
+		for r := range tasks - 1 {
+			if p.stuck(r) != nil {
+				waiting++
+			}
+		}
+		p.engine.Unlock()
+	}
+	p.engine.Lock()
+	for range 2 {
+		for r := range tasks {
+			p.pursue(r)
+		}
+	}
+	before := p.chases.begun
+	p.pursueDue(1)
+	if n := p.chases.begun - before; n != 1 {
+		t.Error(n, "begun")
+	}
+	p.pursueDue(100)
+	if n := p.chases.begun - before; n != tasks-1 {
+		t.Error(n, "begun in all")
+	}
+	p.engine.Unlock()
+	stop()
+	waits.Wait()
 }
 
 var errSilence = errors.New("it is over")
@@ -298,11 +347,14 @@ func TestChasesThatAreGarbage(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	one := func(found bool, path ...deadlock.Wait) string {
+		return string((&deadlock.Chase{Found: found, Path: path}).Append(nil))
+	}
 	for _, text := range []string{
-		"", "{}", "x", `{"p":[]}`, `{"p":[{}]}`, `{"f":true,"p":[{}]}`,
-		`{"p":[{"t":-1,"g":1}]}`, `{"p":[{"t":99,"r":99,"g":1,"k":1}]}`,
-		`{"p":[{"t":1,"r":1,"g":1,"k":77,"s":9}]}`, `{"p":[{"t":1,"r":1,"g":1,"k":2,"s":9}]}`,
-		`{"f":true,"p":[{"t":0,"g":1,"k":1,"o":1,"s":1,"p":1}]}`,
+		"", "x", "\xff\xff\xff", one(false), one(false, deadlock.Wait{}), one(true, deadlock.Wait{}),
+		one(false, deadlock.Wait{Task: -1, Group: 1}), one(false, deadlock.Wait{Task: 99, Rank: 99, Group: 1, Kind: 1}),
+		one(false, deadlock.Wait{Task: 1, Rank: 1, Group: 1, Kind: 77, Seq: 9}), one(false, deadlock.Wait{Task: 1, Rank: 1, Group: 1, Kind: 2, Seq: 9}),
+		one(true, deadlock.Wait{Group: 1, Kind: 1, Op: 1, Seq: 1, Peer: 1}),
 	} {
 		m := j.ps[1].World(1)
 		e := m.to(0)
@@ -317,17 +369,27 @@ func TestChasesThatAreGarbage(t *testing.T) {
 // TestLastLook: the first task of a chase that has come back looks whether it still waits for the same, and whether it is what the last one
 // needs.
 func TestLastLook(t *testing.T) {
-	own := `{"t":0,"g":1,"k":1,"o":1,"s":1,"p":1,"m":4}`
+	own := deadlock.Wait{Group: 1, Kind: deadlock.Message, Op: 1, Seq: 1, Peer: 1, Tag: 4}
+	other := own
+	other.Tag = 5
+	last := func(kind deadlock.Kind, peer int, tag uint64) deadlock.Wait {
+		w := deadlock.Wait{Task: 1, Rank: 1, Group: 1, Kind: kind, Seq: 1, Peer: peer, Tag: tag}
+		if kind == deadlock.Message {
+			w.Op = 1
+		}
+		return w
+	}
 	for _, c := range []struct {
-		name, path string
-		want       error
+		name string
+		path []deadlock.Wait
+		want error
 	}{
-		{"a cycle", own + `,{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":0,"m":3}`, ErrDeadlock},
-		{"a barrier in it", own + `,{"t":1,"r":1,"g":1,"k":2,"s":1}`, ErrDeadlock},
-		{"it waits for another message", `{"t":0,"g":1,"k":1,"o":1,"s":1,"p":1,"m":5},{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":0,"m":3}`, errSilence},
-		{"it is not the root", own + `,{"t":1,"r":1,"g":1,"k":3,"p":1,"s":1}`, errSilence},
-		{"the message is for another", own + `,{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":1,"m":3}`, errSilence},
-		{"it has sent the message", own + `,{"t":1,"r":1,"g":1,"k":1,"o":1,"s":1,"p":0,"m":9}`, errSilence},
+		{"a cycle", []deadlock.Wait{own, last(deadlock.Message, 0, 3)}, ErrDeadlock},
+		{"a barrier in it", []deadlock.Wait{own, last(deadlock.All, 0, 0)}, ErrDeadlock},
+		{"it waits for another message", []deadlock.Wait{other, last(deadlock.Message, 0, 3)}, errSilence},
+		{"it is not the root", []deadlock.Wait{own, last(deadlock.Root, 1, 0)}, errSilence},
+		{"the message is for another", []deadlock.Wait{own, last(deadlock.Message, 1, 3)}, errSilence},
+		{"it has sent the message", []deadlock.Wait{own, last(deadlock.Message, 0, 9)}, errSilence},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, stop := context.WithCancelCause(context.Background())
@@ -352,7 +414,7 @@ func TestLastLook(t *testing.T) {
 			e := sender.to(0)
 			e.plan = Plan{op: opChase}
 			j.ps[1].engine.Lock()
-			sender.peer(0).send(e, []byte(`{"p":[`+c.path+`]}`), nil)
+			sender.peer(0).send(e, (&deadlock.Chase{Path: c.path}).Append(nil), nil)
 			j.ps[1].engine.Unlock()
 			time.AfterFunc(100*time.Millisecond, func() { stop(errSilence) })
 			for range j.ps {

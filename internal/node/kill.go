@@ -15,7 +15,7 @@ type fate struct {
 }
 
 // count counts an operation that a task enters, and carries out the orders to
-// die in it. f is nil for messages between two tasks.
+// die in it. f is nil for one that is a single step, such as a message.
 func (p *Process) count(task int, op string, f *fate) {
 	if len(p.cfg.Kills) == 0 && p.cfg.Entered == nil || p.roster.Again(task) { // orders are for the first attempt
 		return
@@ -30,11 +30,13 @@ func (p *Process) count(task int, op string, f *fate) {
 			continue
 		}
 		// The process may have made the step before its task came to it.
-		if k.Step == 0 || f == nil || f.steps >= k.Step {
+		switch {
+		case k.Step == 0 || f == nil && k.Step == 1 || f != nil && f.steps >= k.Step:
 			p.die()
 			return
+		case f != nil:
+			f.kill = &p.cfg.Kills[i]
 		}
-		f.kill = &p.cfg.Kills[i]
 	}
 }
 

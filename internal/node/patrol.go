@@ -82,6 +82,7 @@ func (p *Process) inspect(rounds int) {
 			a.patrol(rounds)
 		}
 	}
+	p.pursueDue(rounds)
 	p.doubtLinks()
 }
 

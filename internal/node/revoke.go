@@ -71,7 +71,9 @@ func (m *Member) Shrink(ctx context.Context) (*Member, error) {
 	if !m.p.replays() {
 		number = m.agreements.Called()
 	}
-	return m.p.enterGroup(m.beside(protocol.Mix(protocol.Mix(m.group, shrinkSign), number)), m.task, tasks), nil
+	g := m.p.enterGroup(m.beside(protocol.Mix(protocol.Mix(m.group, shrinkSign), number)), m.task, tasks)
+	g.forked = true
+	return g, nil
 }
 
 // shrinkSign tells an agreement for Shrink from others.

@@ -28,15 +28,15 @@ const (
 
 // Wait is a task that waits.
 type Wait struct {
-	Task  int    `json:"t"`
-	Group uint64 `json:"g"`
-	Epoch uint32 `json:"e,omitempty"`
-	Kind  Kind   `json:"k"`
-	Op    uint8  `json:"o,omitempty"` // which operation it is, as the caller numbers them
-	Seq   uint64 `json:"s"`
-	Rank  int    `json:"r"`           // of the task in the group
-	Peer  int    `json:"p,omitempty"` // rank of the sender, or of the root
-	Tag   uint64 `json:"m,omitempty"` // of the message
+	Task  int
+	Group uint64
+	Epoch uint32
+	Kind  Kind
+	Op    uint8 // which operation it is, as the caller numbers them
+	Seq   uint64
+	Rank  int    // of the task in the group
+	Peer  int    // rank of the sender, or of the root
+	Tag   uint64 // of the message
 }
 
 // needs reports whether the wait can only end when a rank has sent the message, or entered the operation.
@@ -54,10 +54,10 @@ func (w *Wait) needs(rank int) bool {
 
 // Chase follows what tasks wait for. Path has those that it has come through.
 type Chase struct {
-	Number uint64 `json:"n"` // of those that the first task's process has begun
-	Path   []Wait `json:"p"`
-	Hops   int    `json:"h,omitempty"` // within the operation that the last one waits in
-	Found  bool   `json:"f,omitempty"` // the path is a cycle
+	Number uint64 // of those that the first task's process has begun
+	Path   []Wait
+	Hops   int  // within the operation that the last one waits in
+	Found  bool // the path is a cycle
 }
 
 // PathMax is of how many tasks a cycle is that is found: where many wait in a row, each begins a chase, and its length grows with every
