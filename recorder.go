@@ -65,7 +65,10 @@ type recorder struct {
 	since   recording // since the last one
 	start   *savedState
 	room    int        // bytes that may still be recorded
+	calls   int        // so many since the last Save
 	idle    time.Time  // when the last call ended
+	cost    int64      // nanoseconds that it took to record the calls since the last Save
+	price   int64      // what it took last to record and to rehearse
 	waiting *rehearsal // for spare time
 	running *rehearsal
 }
@@ -79,6 +82,9 @@ type savedState struct {
 
 // recordMax is how many bytes of a task's calls are recorded, before its first Save and since its last one together.
 const recordMax = 64 << 20
+
+// callsMax is how many calls are recorded between two Saves, unless all that tasks do is rehearsed.
+const callsMax = 1 << 14
 
 // recordBytes is what a call takes beside its values.
 const recordBytes = 256
@@ -103,23 +109,22 @@ func (r *recorder) record(t *Task, c callRecord, call func() callResult) callRes
 	if !r.on.Load() {
 		return call()
 	}
+	begun := time.Now()
 	c.value, c.values = bytes.Clone(c.value), cloneAll(c.values)
-	main := !t.fork
-	if main {
-		r.mu.Lock()
-		r.current().work += time.Since(r.idle)
-		r.mu.Unlock()
-	}
+	took := time.Since(begun)
 	got := call()
+	back := time.Now()
 	c.got = got.clone()
 	size := c.size()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if main {
+	now := r.current()
+	if !t.fork {
+		now.work += begun.Sub(r.idle)
 		r.idle = time.Now()
 	}
-	now := r.current()
-	if size > r.room {
+	r.cost += int64(took + time.Since(back))
+	if r.calls++; size > r.room || r.calls > callsMax && !r.rehearser.all() {
 		now.full = true
 		r.on.Store(false)
 	}
@@ -163,7 +168,7 @@ func (r *recorder) keeps(on bool) bool {
 
 // records reports whether calls after the next Save are to be recorded.
 func (r *recorder) records() bool {
-	return !r.first.full && r.waiting == nil && (r.running == nil || r.rehearser.all())
+	return !r.first.full && r.waiting == nil && (r.rehearser.all() || r.running == nil && int64(r.rehearser.left()) >= r.price)
 }
 
 // saved takes note that the task has saved its state; or, if it has resumed, that it goes on from what was saved. state is nil if it is
@@ -178,6 +183,7 @@ func (r *recorder) saved(on, resumed bool, state []byte, next *node.Member) {
 	if state != nil && (on || r.current().full) && !resumed && r.waiting == nil {
 		r.waiting = newRehearsal(r, saved)
 	}
+	r.spend()
 	r.room += r.since.size()
 	r.start, r.since = saved, recording{calls: map[uint64][]*callRecord{}, members: map[uint64]*node.Member{}}
 	r.idle = time.Now()
@@ -185,6 +191,12 @@ func (r *recorder) saved(on, resumed bool, state []byte, next *node.Member) {
 		r.begin(limitTimes*w.work() + limitMore)
 	}
 	r.on.Store(state != nil && r.records())
+}
+
+// spend has the time that it took to record count as that of rehearsals.
+func (r *recorder) spend() {
+	r.rehearser.spent.Add(r.cost)
+	r.price, r.calls, r.cost = r.cost, 0, 0
 }
 
 // size is how many bytes a recording takes.
@@ -235,8 +247,11 @@ func (r *recorder) finish(err error) error {
 	if r.waiting == nil && on && (len(r.first.calls) > 0 || r.start != nil) {
 		r.waiting = newRehearsal(r, nil)
 	}
+	r.spend()
 	if w := r.waiting; w != nil {
-		r.begin(r.rehearser.limit(w.work()))
+		if limit := r.rehearser.limit(w.work()); limit > 0 {
+			r.begin(limit)
+		}
 	}
 	r.mu.Unlock()
 	r.await()

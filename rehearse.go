@@ -102,11 +102,13 @@ func (r *rehearsal) begin(limit time.Duration) {
 		defer close(r.done)
 		defer func() {
 			late.Stop()
-			of.spent.Add(int64(time.Since(begun)))
+			took := int64(time.Since(begun))
+			of.spent.Add(took)
 			if of.runs.Add(1); !r.judged {
 				of.stopped.Add(1)
 			}
 			r.recorder.mu.Lock()
+			r.recorder.price += took
 			r.recorder.running = nil
 			r.recorder.mu.Unlock()
 		}()
