@@ -93,6 +93,7 @@ func (c *crew) start(task, attempt int) {
 			t.trunk.recorder = newRecorder(c.spare, t)
 			defer t.trunk.recorder.stop()
 		}
+		label(c.ctx, task)
 		err = c.f(c.ctx, t)
 		t.trunk.returned.Store(true)
 		if differs := t.trunk.recorder.finish(err); differs != nil {

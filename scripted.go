@@ -10,7 +10,9 @@ import (
 // What a task does in its groups goes through the functions of this file, which record it, or, in a rehearsal, return what is recorded.
 
 // scripted reports whether what the task does is recorded, or rehearsed.
-func (k *trunk) scripted() bool { return k.recorder != nil || k.rehearsal != nil }
+func (k *trunk) scripted() bool {
+	return k.rehearsal != nil || k.recorder != nil && k.recorder.on.Load()
+}
 
 // script makes a call that is recorded, or returns what is recorded of it.
 func (t *Task) script(c callRecord, call func() callResult) callResult {

@@ -48,6 +48,7 @@ type commands struct {
 	Run             runCmd             `cmd:"" help:"Start a program as a job of N processes."`
 	Sim             simCmd             `cmd:"" help:"Simulate many runs of a broadcast or another collective in the LogP model."`
 	Sort            sortCmd            `cmd:"" help:"Sort keys or records, whoever dies."`
+	Stacks          stacksCmd          `cmd:"" help:"Show what each task of a running job does, and what it waits for."`
 	Tpch            tpchCmd            `cmd:"" help:"Answer queries of TPC-H, whoever dies."`
 	TpchDbgen       tpchDbgenCmd       `cmd:"" name:"tpch dbgen" help:"Print columns of tables of TPC-H."`
 	Tree            treeCmd            `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`

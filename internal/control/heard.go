@@ -86,6 +86,8 @@ func (c *Client) hear(m message) error {
 			h.stopped = true
 			c.handler.Stop(m.Why)
 		}
+	case tellStates:
+		c.state(m.Turn)
 	case tellPaged:
 		signal(c.paged)
 	case tellKeep:

@@ -78,6 +78,7 @@ const (
 	sayWatch    = "watch"    // an observer: it wants events
 	sayJoin     = "join"     // an observer: Request
 	sayProbe    = "probe"    // an observer: has the job begun?
+	sayStates   = "states"   // Turn, Event: what its tasks do; of an observer: it wants to know what they all do
 	sayRecall   = "recall"   // from another coordinator: Job, Coordinator, Peers: the job has begun, and where
 )
 
@@ -98,6 +99,7 @@ const (
 	tellKeep     = "keep"     // the directory was removed
 	tellClosing  = "closing"  // the coordinator ends: do not come back; Why: too few processes have joined
 	tellJoined   = "joined"   // Joined: the answer to an observer's request
+	tellStates   = "states"   // Turn: what do the receiver's tasks do? To an observer, Event: the answers
 	tellRefused  = "refused"  // Why: likewise, if it is refused
 
 	tellElsewhere = "elsewhere" // Coordinator, Peers: the coordinator is not here

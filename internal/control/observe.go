@@ -66,6 +66,9 @@ func (s *Server) observe(conn, raw net.Conn) {
 	case err == nil && m.Type == sayProbe:
 		s.probed(conn)
 		return
+	case err == nil && m.Type == sayStates:
+		s.surveyed(conn)
+		return
 	case err == nil && m.Type == sayRecall:
 		s.recalled(m)
 		return

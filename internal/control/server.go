@@ -121,6 +121,8 @@ type Server struct {
 	past      [][]byte  // the last events, as lines
 	events    *mailbox[Event]
 	guard     *suspicion.Guard
+	surveys   int // how many have begun
+	survey    map[int]*survey
 	lost      map[int]string // why a task cannot be run again, by task
 	over      bool           // every task has returned, and the others are being told (tellOver)
 	finished  bool

@@ -210,6 +210,8 @@ func (s *Server) hear(c *session, said message) bool {
 		m.load = &load{said.Tasks, said.Bytes}
 	case sayEvent:
 		s.relay(m, said.Event)
+	case sayStates:
+		s.stated(m, said)
 	case sayBye:
 		s.left(m, said.Record)
 		return false

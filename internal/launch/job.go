@@ -73,6 +73,8 @@ type job struct {
 	again    respawner   // starts dead processes again
 
 	rehearsals, stoppedRehearsals atomic.Int64
+
+	states atomic.Pointer[[]control.ProcessState] // of the tasks, shortly before the timeout
 }
 
 // run carries the plan out once. If this is not the first start, first is the time of the first, and past
@@ -240,6 +242,9 @@ func (j *job) schedule() (stop func()) {
 		if k.Op == "" {
 			timers = append(timers, time.AfterFunc(k.After, func() { j.kills <- k }))
 		}
+	}
+	if j.Timeout > 0 && !j.Abrupt {
+		timers = append(timers, time.AfterFunc(time.Until(j.first.Add(j.Timeout-min(askedBefore, j.Timeout/4))), j.askStates))
 	}
 	return func() {
 		for _, t := range timers {
@@ -416,6 +421,7 @@ func (j *job) timeout() {
 	j.report.Timeout = true
 	j.report.timeout, j.report.late = j.Timeout, j.ranks()
 	j.blame(whyTimeout)
+	defer j.noticeStates()
 	switch asked := j.dog.spared(); {
 	case j.Abrupt:
 	case len(asked) == 0:
@@ -424,6 +430,35 @@ func (j *job) timeout() {
 		j.notice("time-out after %v: %s still running; asking %s for goroutines, killing the others", j.Timeout, j.stillRunning(), tasks(asked))
 	default:
 		j.notice("time-out after %v: %s still running; asking for goroutines, then killing", j.Timeout, j.stillRunning())
+	}
+}
+
+// Shortly before the timeout the launcher asks what the tasks do. The watchdog does not wait for the answers.
+const (
+	askedBefore = time.Second
+	statesShown = 32 // lines
+)
+
+// askStates asks what the tasks do.
+func (j *job) askStates() {
+	ctx, stop := context.WithTimeout(j.calls, min(askedBefore, j.Timeout/4)*3/4)
+	defer stop()
+	states := j.server.States(ctx)
+	j.states.Store(&states)
+}
+
+// noticeStates says what the tasks did before the timeout.
+func (j *job) noticeStates() {
+	states := j.states.Load()
+	if states == nil {
+		return
+	}
+	lines := control.StateLines(*states)
+	for _, line := range lines[:min(len(lines), statesShown)] {
+		j.notice("%s", line)
+	}
+	if more := len(lines) - statesShown; more > 0 {
+		j.notice("and %d others", more)
 	}
 }
 

@@ -1,0 +1,134 @@
+package coppice
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/coppice-go/coppice/internal/control"
+	"github.com/coppice-go/coppice/internal/node"
+)
+
+// taskLabel is the profiler label of all goroutines of a task's function. The value is the task's number.
+const taskLabel = "coppice task"
+
+// label labels this goroutine, and those that it starts, as a task's.
+func label(ctx context.Context, task int) {
+	pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(taskLabel, strconv.Itoa(task))))
+}
+
+// States implements control.Reporter.
+func (m *mediator) States() []control.TaskState {
+	m.mu.Lock()
+	p := m.p
+	m.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	return states(p)
+}
+
+// states says what the tasks of a process do: what the runtime knows of those that wait, and where the goroutines of all are.
+func states(p *node.Process) (all []control.TaskState) {
+	tasks, waiting := p.Waiting()
+	var text bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 1)
+	places := placesIn(text.Bytes())
+	for _, task := range tasks {
+		s := control.TaskState{Task: task, At: places[task]}
+		first := len(all)
+		for _, w := range waiting {
+			if w.Task == task {
+				s.Op, s.Number, s.Forked, s.For, s.Tag, s.Seconds = w.Op, w.Number, w.Forked, w.For, w.Tag, w.Since.Seconds()
+				all = append(all, s)
+				s.At = nil
+			}
+		}
+		if len(all) == first {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// placesIn finds where the goroutines of tasks are in a profile of goroutines in the form for people: the call of the library that one is in, if it
+// is in one, and the line of the program.
+func placesIn(profile []byte) map[int][]string {
+	places := map[int][]string{}
+	for stack := range bytes.SplitSeq(profile, []byte("\n\n")) {
+		task, place := -1, ""
+		call := ""
+		for lines := bufio.NewScanner(bytes.NewReader(stack)); lines.Scan() && place == ""; {
+			if l := labelLine.FindStringSubmatch(lines.Text()); l != nil {
+				task, _ = strconv.Atoi(l[1])
+				continue
+			}
+			f := frameLine.FindStringSubmatch(lines.Text())
+			switch {
+			case f == nil || task < 0:
+			case strings.HasPrefix(f[1], library):
+				call = f[1]
+			case !standard(f[1], f[2]):
+				place = fmt.Sprintf("%s:%s", filepath.Base(f[2]), f[3])
+				if call = called(call); call != "" {
+					place = call + " at " + place
+				}
+			}
+		}
+		if place != "" && !slices.Contains(places[task], place) {
+			places[task] = append(places[task], place)
+		}
+	}
+	for _, all := range places {
+		slices.Sort(all)
+	}
+	return places
+}
+
+var (
+	labelLine = regexp.MustCompile(`^# labels: .*"` + taskLabel + `":"(\d+)"`)
+	frameLine = regexp.MustCompile(`^#\t0x[0-9a-f]+\t(\S+)\+0x[0-9a-f]+\s+(.+):(\d+)$`)
+)
+
+// library is what the names of functions of the library begin with.
+const library = "github.com/coppice-go/coppice."
+
+// called is the name of a call of the library as users write it: AllReduce for coppice.AllReduce[...].
+func called(function string) string {
+	name := brackets.ReplaceAllString(strings.TrimPrefix(function, library), "")
+	if name = strings.NewReplacer("(*", "", ")", "").Replace(name); !exported.MatchString(name) {
+		return ""
+	}
+	return name
+}
+
+var (
+	brackets = regexp.MustCompile(`\[[^\]]*\]`)
+	exported = regexp.MustCompile(`^[A-Z]\w*(\.[A-Z]\w*)?$`)
+)
+
+// standard reports whether a function is of the standard library, or below the library.
+func standard(function, file string) bool {
+	if strings.HasPrefix(function, library[:len(library)-1]+"/internal/") {
+		return true
+	}
+	of := runtime.FuncForPC(reflect.ValueOf(runtime.GC).Pointer())
+	where, _ := of.FileLine(of.Entry())
+	if root := strings.TrimSuffix(where, "runtime/"+filepath.Base(where)); root != "" {
+		return strings.HasPrefix(file, root)
+	}
+	first, _, _ := strings.Cut(function, "/") // built with -trimpath
+	if first == function {
+		first, _, _ = strings.Cut(function, ".")
+	}
+	return first != "main" && !strings.Contains(first, ".")
+}
