@@ -15,8 +15,12 @@ func TestWithoutGroupOrContext(t *testing.T) {
 	sum := func(a, b int) int { return a + b }
 	drop := func(_ any, err error) error { return err }
 	for name, call := range map[string]deed{
-		"send":      func(ctx context.Context, t *coppice.Task) error { return coppice.Send(ctx, t, 0, 0, 1) },
-		"recv":      func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Recv[int](ctx, t, 0, 0)) },
+		"send": func(ctx context.Context, t *coppice.Task) error { return coppice.Send(ctx, t, 0, 0, 1) },
+		"recv": func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Recv[int](ctx, t, 0, 0)) },
+		"recvany": func(ctx context.Context, t *coppice.Task) error {
+			_, _, err := coppice.RecvAny[int](ctx, t, 0)
+			return err
+		},
 		"barrier":   stage.Barrier,
 		"broadcast": broadcastFrom[int](0),
 		"scatter":   func(ctx context.Context, t *coppice.Task) error { return drop(coppice.Scatter(ctx, t, []int{1})) },

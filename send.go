@@ -2,6 +2,7 @@ package coppice
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -30,8 +31,7 @@ func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error {
 	return err
 }
 
-// Recv returns the next value that a task sent with a tag. There is no way to
-// receive from any task, or any tag: a program run again must see the same.
+// Recv returns the next value that a task sent with a tag.
 func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
 	return perform(ctx, t, "recv", nil, func(t *Task, _ settings) (v T, err error) {
 		c, err := codec.For[T]()
@@ -48,6 +48,62 @@ func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
 		return v, err
 	})
 }
+
+// RecvAny returns the next value that any other task of the group sent with a tag, and the rank of that task. Which one it is
+// may differ from run to run; if the task is run again, it is the same: the choice is kept at other processes, as
+// Once does it, before RecvAny returns. So it takes as long as a Once and a Recv.
+func RecvAny[T any](ctx context.Context, t *Task, tag int) (v T, from int, err error) {
+	v, err = perform(ctx, t, "recvany", nil, func(t *Task, _ settings) (v T, err error) {
+		c, err := codec.For[T]()
+		if err == nil {
+			err = checkTag(tag)
+		}
+		if err == nil {
+			from, err = t.anyRank(ctx, tag)
+		}
+		var r node.Result
+		if err == nil {
+			r, err = t.recv(ctx, from, tag, c.Signature(), c.Name())
+		}
+		if err == nil {
+			err = c.Decode(r.Value, &v, !r.Shared)
+		}
+		return v, err
+	})
+	return v, from, err
+}
+
+// anyRank is the rank of a task of which there is a message; the same if the task is run again.
+func (t *Task) anyRank(ctx context.Context, tag int) (rank int, err error) {
+	ask := func() ([]byte, error) {
+		rank, err := t.at().Any(ctx, tag)
+		return binary.LittleEndian.AppendUint32(nil, uint32(rank)), err
+	}
+	var own []byte
+	if !t.m.Replays() {
+		own, err = ask()
+	} else {
+		var b []byte
+		var kept bool
+		b, kept, err = t.once(ctx, anySign, nil, func() (_ []byte, err error) {
+			own, err = ask()
+			return own, err
+		})
+		if kept {
+			own = b
+		}
+	}
+	if err == nil && len(own) != 4 {
+		err = fmt.Errorf("what was kept has %d bytes; allowed: 4", len(own))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int(binary.LittleEndian.Uint32(own)), nil
+}
+
+// anySign is the signature of a choice.
+const anySign = 0x616e79
 
 func checkTag(tag int) error {
 	if tag < 0 || tag > math.MaxInt32 {

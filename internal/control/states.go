@@ -150,8 +150,11 @@ func (t *TaskState) Text() string {
 		return text
 	}
 	what := fmt.Sprintf("%s, operation %d", t.Op, t.Number)
-	if t.Op == "recv" {
+	switch t.Op {
+	case "recv":
 		what = fmt.Sprintf("recv, message %d with tag %d", t.Number, t.Tag)
+	case "recvany":
+		what = fmt.Sprintf("recvany with tag %d", t.Tag)
 	}
 	if t.Forked {
 		what += " of a fork or a group"

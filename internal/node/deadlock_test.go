@@ -227,7 +227,7 @@ func TestWaitsThatMayEnd(t *testing.T) {
 		ctx  func() (context.Context, context.CancelFunc)
 		fork bool
 		part func(context.Context, *Member, int) (*Member, error) // the tasks have made a group
-		ends bool // with the job
+		ends bool                                                 // with the job
 		want error
 	}{
 		{name: "a time limit", ctx: func() (context.Context, context.CancelFunc) {

@@ -68,6 +68,7 @@ type Member struct {
 	log        *recovery.Log
 	logged     int64 // bytes that it counts in the log
 	onces      uint64
+	anyRank    int                                // of which the task received last, of any
 	asking     bool                               // the task calls the function of a Once
 	forked     bool                               // made by the task: it may be for a goroutine of its own
 	released   bool                               // which calls nothing more
@@ -297,6 +298,14 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 
 // usable tells why operations on the group must fail, if they must.
 func (m *Member) usable(op string) error {
+	if err := m.open(op); err != nil || !m.asking {
+		return err
+	}
+	return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
+}
+
+// open is usable for what a Once does by itself.
+func (m *Member) open(op string) error {
 	switch {
 	case m.p.dead:
 		return ErrKilled
@@ -308,8 +317,6 @@ func (m *Member) usable(op string) error {
 		return &f
 	case m.p.engine.Stopped():
 		return &Failure{Op: op, Err: errOver}
-	case m.asking:
-		return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
 	case m.revoking.Revoked() && op != agreeName: // which is how to go on
 		return &Failure{Op: op, Err: ErrRevoked}
 	}

@@ -42,8 +42,9 @@ type inStream struct {
 	wanted  bool // somebody waits:
 	endless bool // only the end of the job ends the context
 	w       engine.Waiter
-	err     *Failure // why in vain
-	patrols int      // that saw it wait
+	any     *engine.Waiter // of a task that waits for one of several streams; nil: it waits for this one
+	err     *Failure       // why in vain
+	patrols int            // that saw it wait
 }
 
 func (m *Member) streamIn(from int, tag uint64) *inStream {
@@ -279,8 +280,17 @@ func (s *inStream) want() {
 // look ends the wait for the first message when all of it is there.
 func (s *inStream) look() {
 	if in := s.head(); s.wanted && in != nil && in.Complete() {
-		s.m.p.engine.Complete(&s.w)
+		s.free()
 	}
+}
+
+// free ends the wait for the first message.
+func (s *inStream) free() {
+	if s.any != nil {
+		s.m.p.engine.Complete(s.any)
+		return
+	}
+	s.m.p.engine.Complete(&s.w)
 }
 
 // Recv returns the next message that a task sent with a tag: a value of the type
@@ -363,7 +373,7 @@ func (m *Member) failStreams(why func(*inStream) *Failure) {
 		}
 		if f := why(s); f != nil {
 			s.err = f
-			m.p.engine.Complete(&s.w)
+			s.free()
 		}
 	}
 }

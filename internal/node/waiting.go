@@ -36,13 +36,24 @@ func (p *Process) Waiting() (tasks []int, all []Waiting) {
 			w.For = slices.Compact(w.For)
 			all = append(all, w)
 		}
+		var several Waiting
 		for key, s := range m.in {
-			if s.wanted && s.head() == nil {
+			switch {
+			case !s.wanted || s.head() != nil:
+			case s.any != nil:
+				several = Waiting{
+					Task: m.task, Op: "recvany", Forked: m.group != world, For: append(several.For, m.taskOf(key.rank)), Tag: int(key.tag), Since: waitedFor(s.patrols),
+				}
+			default:
 				all = append(all, Waiting{
 					Task: m.task, Op: "recv", Number: s.flow.Taken() + 1, Forked: m.group != world, For: []int{m.taskOf(key.rank)},
 					Tag: int(key.tag), Since: waitedFor(s.patrols),
 				})
 			}
+		}
+		if several.For != nil {
+			slices.Sort(several.For)
+			all = append(all, several)
 		}
 	}
 	return tasks, all
