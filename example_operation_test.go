@@ -48,6 +48,36 @@ func ExampleSend() {
 	// 2
 }
 
+// Tasks exchange the edges of their parts while they work on the inside: Send returns at once.
+func ExampleSend_overlap() {
+	runExample(3, func(ctx context.Context, t *coppice.Task) error {
+		left, right := (t.Rank()+t.Size()-1)%t.Size(), (t.Rank()+1)%t.Size()
+		cells := []int{t.Rank(), 10, 10, t.Rank()}
+		const toLeft, toRight = 0, 1
+		if err := coppice.Send(ctx, t, left, toLeft, cells[0]); err != nil {
+			return err
+		}
+		if err := coppice.Send(ctx, t, right, toRight, cells[len(cells)-1]); err != nil {
+			return err
+		}
+		inside := cells[1] + cells[2] // meanwhile
+		before, err := coppice.Recv[int](ctx, t, left, toRight)
+		if err != nil {
+			return err
+		}
+		after, err := coppice.Recv[int](ctx, t, right, toLeft)
+		if err != nil {
+			return err
+		}
+		if t.Rank() == 1 {
+			fmt.Println(inside, before, after)
+		}
+		return nil
+	})
+	// Output:
+	// 20 0 2
+}
+
 // Recv names the type it wants and the task it wants it from.
 func ExampleRecv() {
 	runExample(2, func(ctx context.Context, t *coppice.Task) error {

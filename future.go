@@ -16,6 +16,10 @@ type Future[T any] struct {
 //	sum := coppice.Go(t, func(t *coppice.Task) (int, error) { return coppice.Broadcast(ctx, t, 7) })
 //	…
 //	v, err := sum.Wait(ctx)
+//
+// What f sends to another task, that task receives in its call of the same Go: a message belongs to
+// the group that it is sent in. To exchange messages while the task works, Go is not needed: [Send] returns
+// at once, so the task sends, works, and then receives.
 func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 	if t == nil {
 		done := make(chan struct{})
