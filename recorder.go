@@ -187,7 +187,7 @@ func (r *recorder) saved(on, resumed bool, state []byte, next *node.Member) {
 	r.room += r.since.size()
 	r.start, r.since = saved, recording{calls: map[uint64][]*callRecord{}, members: map[uint64]*node.Member{}}
 	r.idle = time.Now()
-	if w := r.waiting; w != nil && r.running == nil && r.rehearser.left() >= w.work() {
+	if w := r.waiting; w != nil && r.running == nil && (r.rehearser.all() || r.rehearser.left() >= w.work()) {
 		r.begin(limitTimes*w.work() + limitMore)
 	}
 	r.on.Store(state != nil && r.records())

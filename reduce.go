@@ -18,13 +18,13 @@ import (
 type Numeric interface {
 	number |
 		~[]int | ~[]int8 | ~[]int16 | ~[]int32 | ~[]int64 |
-		~[]uint | ~[]uint8 | ~[]uint16 | ~[]uint32 | ~[]uint64 | ~[]uintptr |
+		~[]uint | ~[]uint8 | ~[]uint16 | ~[]uint32 | ~[]uint64 |
 		~[]float32 | ~[]float64 | ~[]complex64 | ~[]complex128
 }
 
 type number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 |
-		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |
+		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 

@@ -52,7 +52,7 @@ func whole(t reflect.Type) bool {
 
 const (
 	allowedTypes = "numbers, bools, strings, and arrays, slices, maps, pointers and structs of them"
-	allowedElse  = "exported fields, plain memory as a whole, or MarshalBinary with UnmarshalBinary"
+	allowedElse  = "exported fields; unexported ones in a struct of numbers and bools alone, that is no key of a map; or MarshalBinary with UnmarshalBinary"
 )
 
 // sendable checks a type that is not plain memory and returns the limits to check its values against.
@@ -102,7 +102,7 @@ func (w *walk) inside(t reflect.Type, path string, key bool) (risky bool, err er
 	case reflect.Float32, reflect.Float64:
 		return key || t.Kind() == reflect.Float32, nil
 	case reflect.Complex64, reflect.Complex128:
-		return false, w.refuse(path, t, "has no form in CBOR", "complex numbers in plain memory, such as a []complex128 alone")
+		return false, w.refuse(path, t, "has no form in CBOR", "a complex number, a []complex128, or a struct of numbers and bools alone")
 	case reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Uintptr:
 		return false, w.refuse(path, t, "means nothing in another process", allowedTypes)
 	case reflect.Interface:
