@@ -1,0 +1,680 @@
+package vet
+
+import (
+	"fmt"
+	"go/token"
+	"go/types"
+	"path/filepath"
+
+	"golang.org/x/tools/go/ssa"
+)
+
+// stepsMax bounds how often the instructions of a unit are gone through.
+const stepsMax = 25
+
+// solve finds what the values of a unit depend on.
+func (u *unit) solve() {
+	for range stepsMax {
+		u.changed = false
+		for _, f := range u.functions {
+			for _, b := range f.Blocks {
+				for _, in := range b.Instrs {
+					u.step(f, in)
+				}
+			}
+		}
+		if !u.changed {
+			return
+		}
+	}
+}
+
+// why says what a source is, and where.
+func (p *program) why(what string, pos token.Pos) string {
+	at := p.pass.Fset.Position(pos)
+	return fmt.Sprintf("%s, %s:%d", what, filepath.Base(at.Filename), at.Line)
+}
+
+// pass hands a value on: memory is the same memory, anything else depends on it.
+func (u *unit) pass(to, from ssa.Value) {
+	if refers(to.Type()) && refers(from.Type()) {
+		u.same(to, from)
+		return
+	}
+	u.add(to, u.allOf(from))
+}
+
+func (u *unit) step(f *function, in ssa.Instruction) {
+	switch in := in.(type) {
+	case *ssa.Phi:
+		u.phi(f, in)
+	case *ssa.UnOp:
+		u.unary(f, in)
+	case *ssa.BinOp:
+		u.add(in, joined(u.of(in.X), u.of(in.Y)))
+		u.accumulate(f, in)
+	case *ssa.Store:
+		u.store(f, in)
+	case *ssa.FieldAddr:
+		if _, ok := in.X.(*ssa.Global); !ok {
+			u.unify(u.node(in), u.field(u.node(in.X), in.Field))
+		}
+	case *ssa.Field:
+		u.unify(u.node(in), u.field(u.node(in.X), in.Field))
+	case *ssa.IndexAddr:
+		u.same(in, in.X)
+	case *ssa.Index:
+		u.pass(in, in.X)
+		u.add(in, u.of(in.Index))
+	case *ssa.Lookup:
+		u.lookup(in)
+	case *ssa.MapUpdate:
+		key, value := u.allOf(in.Key), u.allOf(in.Value)
+		if value.has(1<<element) && !key.has(1<<element) {
+			value.join(source(order, value.why[element]))
+		}
+		if refers(in.Value.Type()) {
+			u.same(in.Map, in.Value)
+		}
+		u.add(in.Map, joined(key, value, u.implicit(f, in.Block())).without(1<<element))
+	case *ssa.Convert:
+		u.pass(in, in.X)
+	case *ssa.MultiConvert:
+		u.pass(in, in.X)
+	case *ssa.ChangeType:
+		u.pass(in, in.X)
+	case *ssa.ChangeInterface:
+		u.pass(in, in.X)
+	case *ssa.MakeInterface:
+		u.pass(in, in.X)
+	case *ssa.SliceToArrayPointer:
+		u.pass(in, in.X)
+	case *ssa.Slice:
+		u.pass(in, in.X)
+	case *ssa.TypeAssert:
+		if in.CommaOk {
+			u.unify(u.field(u.node(in), 0), u.node(in.X))
+		} else {
+			u.pass(in, in.X)
+		}
+	case *ssa.Extract:
+		n := u.field(u.node(in.Tuple), in.Index)
+		if refers(in.Type()) {
+			u.unify(u.node(in), n)
+		} else {
+			u.add(in, n.read().only(^uint64(0)))
+			u.add(in, u.tupleOwn(in.Tuple))
+		}
+	case *ssa.MakeClosure:
+		for i, b := range in.Bindings {
+			u.same(in.Fn.(*ssa.Function).FreeVars[i], b)
+		}
+	case *ssa.Range:
+		u.same(in, in.X)
+	case *ssa.Next:
+		u.next(in)
+	case *ssa.Select:
+		u.selected(in)
+	case *ssa.Send:
+		if g := f.goroutine(); g != nil && g.many {
+			u.node(in.Chan).mixed = true
+		}
+		u.pass(in.Chan, in.X)
+		u.add(in.Chan, u.of(in.X))
+	case *ssa.Return:
+		for i, v := range in.Results {
+			if i >= len(f.results) {
+				break
+			}
+			t := u.leaving(f, v, in.Block())
+			if refers(v.Type()) {
+				switch v.(type) {
+				case *ssa.Const, *ssa.Function, *ssa.Global:
+				default:
+					u.unify(f.results[i], u.node(v))
+				}
+			}
+			if !isError(v.Type()) {
+				t.join(u.implicit(f, in.Block()).only(unrepeatable | ^uint64(allKinds)))
+				t.join(u.implicit(f, in.Block()).only(uneven))
+			}
+			if f.results[i].rep().taint.join(t.without(1 << element)) {
+				u.changed = true
+			}
+		}
+	case ssa.CallInstruction:
+		u.call(f, in)
+	}
+}
+
+// tupleOwn is the taint of a tuple that is not one of its parts'.
+func (u *unit) tupleOwn(v ssa.Value) taint { return u.node(v).rep().taint }
+
+func (u *unit) phi(f *function, in *ssa.Phi) {
+	if isError(in.Type()) {
+		return
+	}
+	l := f.headed(in.Block())
+	for i, e := range in.Edges {
+		if refers(in.Type()) {
+			u.same(in, e)
+			continue
+		}
+		t := u.leavingBy(f, e, in.Block().Preds[i], in.Block())
+		if l != nil {
+			if t.has(1<<element) && l.blocks[in.Block().Preds[i]] && !compared(in, e, l) && !isSum(e, in) {
+				t.join(source(order, t.why[element]))
+			}
+			t = t.without(1 << element)
+		}
+		u.add(in, t)
+	}
+	if l != nil {
+		for b := range l.blocks { // how often the loop runs decides what it leaves
+			c, ok := last(b).(*ssa.If)
+			if ok && !isCheck(c) && (!l.blocks[b.Succs[0]] || !l.blocks[b.Succs[1]]) {
+				u.add(in, u.of(c.Cond).without(1<<element|1<<size))
+			}
+		}
+		return
+	}
+	if same(in.Edges) {
+		return
+	}
+	own := map[*ssa.If]bool{}
+	for _, c := range f.control[in.Block()] {
+		own[c] = true
+	}
+	for _, pred := range in.Block().Preds {
+		conds := f.conditions(pred)
+		if c, ok := last(pred).(*ssa.If); ok && !isCheck(c) {
+			conds = append(conds[:len(conds):len(conds)], c)
+		}
+		for _, c := range conds {
+			if !own[c] || c.Block() == pred {
+				u.add(in, u.of(c.Cond).without(1<<element))
+			}
+		}
+	}
+}
+
+func same(values []ssa.Value) bool {
+	for _, v := range values[1:] {
+		if v != values[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// headed returns the loop that a block is the header of, or nil.
+func (f *function) headed(b *ssa.BasicBlock) *loop {
+	for _, l := range f.loops {
+		if l.header == b {
+			return l
+		}
+	}
+	return nil
+}
+
+// compared reports whether the loop compares a value with the variable that it is assigned to: the largest of a map does
+// not depend on the order.
+func compared(variable *ssa.Phi, v ssa.Value, l *loop) bool {
+	sources := map[ssa.Value]bool{variable: true}
+	var trace func(v ssa.Value)
+	trace = func(v ssa.Value) {
+		if sources[v] {
+			return
+		}
+		sources[v] = true
+		if p, ok := v.(*ssa.Phi); ok && l.blocks[p.Block()] {
+			for _, e := range p.Edges {
+				trace(e)
+			}
+		}
+	}
+	trace(v)
+	for b := range l.blocks {
+		for _, in := range b.Instrs {
+			if c, ok := in.(*ssa.BinOp); ok && comparison(c.Op) && sources[c.X] && sources[c.Y] {
+				return true
+			}
+			if c, ok := in.(*ssa.Call); ok { // min, max, cmp.Compare
+				all := len(c.Call.Args) > 1
+				for _, a := range c.Call.Args {
+					all = all && sources[a]
+				}
+				if all || sources[c] && isBuiltin(&c.Call, "min", "max") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func comparison(op token.Token) bool {
+	switch op {
+	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL, token.NEQ:
+		return true
+	}
+	return false
+}
+
+// isSum reports whether a value comes of its variable by exact arithmetic, whose order makes no difference.
+func isSum(v ssa.Value, variable *ssa.Phi) bool {
+	seen := map[ssa.Value]bool{}
+	var is func(v ssa.Value) bool
+	is = func(v ssa.Value) bool {
+		if v == variable || seen[v] {
+			return true
+		}
+		seen[v] = true
+		switch v := v.(type) {
+		case *ssa.BinOp:
+			return true // sums of floats and strings are seen where they are made
+		case *ssa.Phi:
+			for _, e := range v.Edges {
+				if !is(e) {
+					return false
+				}
+			}
+			return true
+		case *ssa.Const:
+			return true
+		case *ssa.Call:
+			return isBuiltin(&v.Call, "append", "min", "max")
+		}
+		return false
+	}
+	return is(v)
+}
+
+func isBuiltin(c *ssa.CallCommon, names ...string) bool {
+	b, ok := c.Value.(*ssa.Builtin)
+	if !ok {
+		return false
+	}
+	for _, name := range names {
+		if b.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// accumulate sees sums of floats and strings in the order of a map.
+func (u *unit) accumulate(f *function, in *ssa.BinOp) {
+	basic, ok := in.Type().Underlying().(*types.Basic)
+	if !ok || basic.Info()&(types.IsFloat|types.IsComplex|types.IsString) == 0 || comparison(in.Op) {
+		return
+	}
+	for _, pair := range [][2]ssa.Value{{in.X, in.Y}, {in.Y, in.X}} {
+		t := u.of(pair[0])
+		if !t.has(1 << element) {
+			if g := f.goroutine(); g != nil && g.many && g.started != "coppice.Go" && carries(pair[1], in) && captured(pair[1]) {
+				t = source(element, u.p.why("goroutines", in.Pos()))
+			} else {
+				continue
+			}
+		}
+		if carries(pair[1], in) {
+			u.add(in, source(order, t.why[element]))
+		}
+	}
+}
+
+// carries reports whether a value is that of a variable to which the result is assigned.
+func carries(v ssa.Value, result ssa.Value) bool {
+	switch v := v.(type) {
+	case *ssa.Phi:
+		seen := map[ssa.Value]bool{}
+		var reaches func(v ssa.Value) bool
+		reaches = func(x ssa.Value) bool {
+			if x == result {
+				return true
+			}
+			p, ok := x.(*ssa.Phi)
+			if !ok || seen[p] {
+				return false
+			}
+			seen[p] = true
+			for _, e := range p.Edges {
+				if reaches(e) {
+					return true
+				}
+			}
+			return false
+		}
+		return reaches(v)
+	case *ssa.UnOp:
+		if v.Op != token.MUL {
+			return false
+		}
+		if at, ok := v.X.(*ssa.IndexAddr); ok {
+			if _, constant := at.Index.(*ssa.Const); !constant {
+				return false // another element for each
+			}
+		}
+		for _, ref := range *result.Referrers() {
+			if s, ok := ref.(*ssa.Store); ok && sameAddress(s.Addr, v.X) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// captured reports whether a value is loaded from a variable of the function around a literal.
+func captured(v ssa.Value) bool {
+	load, ok := v.(*ssa.UnOp)
+	if !ok {
+		return false
+	}
+	_, free := load.X.(*ssa.FreeVar)
+	return free
+}
+
+func sameAddress(a, b ssa.Value) bool {
+	if a == b {
+		return true
+	}
+	switch x := a.(type) {
+	case *ssa.FieldAddr:
+		y, ok := b.(*ssa.FieldAddr)
+		return ok && x.Field == y.Field && sameAddress(x.X, y.X)
+	case *ssa.IndexAddr:
+		y, ok := b.(*ssa.IndexAddr)
+		return ok && sameAddress(x.X, y.X) && (x.Index == y.Index || sameAddress(x.Index, y.Index))
+	case *ssa.UnOp:
+		y, ok := b.(*ssa.UnOp)
+		return ok && x.Op == token.MUL && y.Op == token.MUL && sameAddress(x.X, y.X)
+	case *ssa.Const:
+		y, ok := b.(*ssa.Const)
+		return ok && x.Value != nil && y.Value != nil && x.Value.ExactString() == y.Value.ExactString()
+	}
+	return false
+}
+
+// leaving is the taint of a value in a block: an element that leaves its loop by a break that nothing guards is that
+// which happened to come first.
+func (u *unit) leaving(f *function, v ssa.Value, b *ssa.BasicBlock) taint {
+	return u.leavingBy(f, v, b, b)
+}
+
+func (u *unit) leavingBy(f *function, v ssa.Value, by, to *ssa.BasicBlock) taint {
+	t := u.allOf(v)
+	in, ok := v.(ssa.Instruction)
+	if !t.has(1<<element) || !ok || in.Block() == nil {
+		return t
+	}
+	l := f.innermost(in.Block())
+	if l == nil || l.blocks[to] {
+		return t
+	}
+	for _, c := range f.control[by] {
+		if l.blocks[c.Block()] && c.Block() != l.header {
+			return t
+		}
+	}
+	if c, ok := last(by).(*ssa.If); ok && by != l.header && c != nil {
+		return t
+	}
+	t.join(source(order, t.why[element]))
+	return t
+}
+
+// implicit is the taint of the conditions under which a block is reached.
+func (u *unit) implicit(f *function, b *ssa.BasicBlock) (t taint) {
+	for _, c := range f.conditions(b) {
+		t.join(u.of(c.Cond))
+	}
+	return t.without(1<<element | 1<<size)
+}
+
+func (u *unit) unary(f *function, in *ssa.UnOp) {
+	switch in.Op {
+	case token.ARROW:
+		u.receive(f, in)
+	case token.MUL:
+		if g, ok := in.X.(*ssa.Global); ok {
+			u.add(in, u.globals(g))
+			return
+		}
+		u.pass(in, in.X)
+		if at, ok := in.X.(*ssa.IndexAddr); ok && !refers(in.Type()) {
+			u.add(in, u.of(at.Index))
+		}
+	default:
+		u.add(in, u.of(in.X))
+	}
+}
+
+// receive is what comes out of a channel.
+func (u *unit) receive(f *function, in *ssa.UnOp) {
+	to := u.node(in)
+	if in.CommaOk {
+		to = u.field(to, 0)
+	}
+	elem := in.X.Type().Underlying().(*types.Chan).Elem()
+	if refers(elem) {
+		u.unify(to, u.node(in.X))
+		to = u.node(in)
+	}
+	t := u.allOf(in.X)
+	if u.node(in.X).mixed {
+		kind := race
+		if f.innermost(in.Block()) != nil {
+			kind = element
+		}
+		t.join(source(kind, u.p.why("a channel to which several goroutines send", in.Pos())))
+	}
+	if to.rep().taint.join(t) {
+		u.changed = true
+	}
+}
+
+func (u *unit) lookup(in *ssa.Lookup) {
+	to := u.node(in)
+	t := joined(u.allOf(in.X), u.of(in.Index))
+	elem := in.Type()
+	if in.CommaOk {
+		to, elem = u.field(to, 0), elem.(*types.Tuple).At(0).Type()
+	}
+	if refers(elem) {
+		u.unify(to, u.node(in.X))
+		return
+	}
+	if to.rep().taint.join(t) {
+		u.changed = true
+	}
+}
+
+// next is a key and a value of a map, in a loop.
+func (u *unit) next(in *ssa.Next) {
+	if in.IsString {
+		u.add(in, u.of(in.Iter))
+		return
+	}
+	it, ok := in.Iter.(*ssa.Range)
+	if !ok {
+		return
+	}
+	m := it.X.Type().Underlying().(*types.Map)
+	t := joined(u.allOf(it.X).without(1<<element), source(element, u.p.why("a loop over a map", it.Pos())))
+	for i, typ := range []types.Type{m.Key(), m.Elem()} {
+		n := u.field(u.node(in), 1+i)
+		if refers(typ) && i == 1 {
+			// elements that are memory are taken for the map: they are no news
+			n2 := u.node(it.X)
+			if n.rep().taint.join(n2.deep()) {
+				u.changed = true
+			}
+		}
+		if n.rep().taint.join(t) {
+			u.changed = true
+		}
+	}
+}
+
+// selected is what a select chose.
+func (u *unit) selected(in *ssa.Select) {
+	choices := 0
+	for _, s := range in.States {
+		if s.Dir != types.RecvOnly || !isDone(s.Chan) {
+			choices++
+		}
+	}
+	if !in.Blocking {
+		choices++
+	}
+	if choices > 1 {
+		u.add(in, source(race, u.p.why("select", in.Pos())))
+	}
+	n := 2
+	for _, s := range in.States {
+		if s.Dir == types.RecvOnly {
+			to := u.field(u.node(in), n)
+			if to.rep().taint.join(u.allOf(s.Chan)) {
+				u.changed = true
+			}
+			n++
+		}
+	}
+}
+
+// isDone reports whether a channel is that of a context.
+func isDone(v ssa.Value) bool {
+	c, ok := v.(*ssa.Call)
+	if !ok {
+		return false
+	}
+	path, name := nameOf(callee(c.Common()))
+	return path == "context" && name == "Context.Done"
+}
+
+func (u *unit) store(f *function, in *ssa.Store) {
+	t := u.allOf(in.Val)
+	if isError(in.Val.Type()) {
+		return
+	}
+	if t.has(1 << element) {
+		switch at := in.Addr.(type) {
+		case *ssa.IndexAddr:
+			if !u.of(at.Index).has(1<<element) && !variadic(at) {
+				t.join(source(order, t.why[element]))
+			}
+		case *ssa.Alloc, *ssa.FreeVar, *ssa.FieldAddr:
+			if l := f.innermost(in.Block()); l != nil && !isAdded(in) && !comparedInMemory(in, l) && declaredOutside(in.Addr, l) {
+				t.join(source(order, t.why[element]))
+			}
+		}
+	}
+	if !variadicStore(in) {
+		t = t.without(1 << element)
+	}
+	if g, ok := in.Addr.(*ssa.Global); ok {
+		u.count(f, g, in)
+		return
+	}
+	if at, ok := in.Addr.(*ssa.IndexAddr); ok {
+		t.join(u.of(at.Index).without(1 << element))
+	}
+	if refers(in.Val.Type()) {
+		u.same(in.Addr, in.Val)
+	}
+	u.add(in.Addr, t)
+	if !variadicStore(in) {
+		u.add(in.Addr, u.implicit(f, in.Block()))
+	}
+}
+
+// variadic reports whether memory is the array of the arguments of one call.
+func variadic(at *ssa.IndexAddr) bool {
+	a, ok := at.X.(*ssa.Alloc)
+	return ok && a.Comment == "varargs"
+}
+
+func variadicStore(in *ssa.Store) bool {
+	at, ok := in.Addr.(*ssa.IndexAddr)
+	return ok && variadic(at)
+}
+
+// isAdded reports whether what is stored is computed from what was there.
+func isAdded(in *ssa.Store) bool {
+	b, ok := in.Val.(*ssa.BinOp)
+	if !ok {
+		c, ok := in.Val.(*ssa.Call)
+		return ok && isBuiltin(&c.Call, "append", "min", "max")
+	}
+	for _, v := range []ssa.Value{b.X, b.Y} {
+		if load, ok := v.(*ssa.UnOp); ok && sameAddress(load.X, in.Addr) {
+			return true
+		}
+	}
+	return false
+}
+
+func comparedInMemory(in *ssa.Store, l *loop) bool {
+	for b := range l.blocks {
+		for _, other := range b.Instrs {
+			c, ok := other.(*ssa.BinOp)
+			if !ok || !comparison(c.Op) {
+				continue
+			}
+			for _, v := range []ssa.Value{c.X, c.Y} {
+				if load, ok := v.(*ssa.UnOp); ok && sameAddress(load.X, in.Addr) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func declaredOutside(addr ssa.Value, l *loop) bool {
+	for {
+		switch a := addr.(type) {
+		case *ssa.FieldAddr:
+			addr = a.X
+			continue
+		case *ssa.Alloc:
+			return !l.blocks[a.Block()]
+		}
+		return true
+	}
+}
+
+// globals is the taint of a package variable.
+func (u *unit) globals(g *ssa.Global) taint { return u.p.counted[g] }
+
+// count notes that a task changes a package variable depending on what it was.
+func (u *unit) count(f *function, g *ssa.Global, in *ssa.Store) {
+	if !f.ofTask() || f.inOnce() {
+		return
+	}
+	added := false
+	var from func(v ssa.Value, depth int)
+	from = func(v ssa.Value, depth int) {
+		if depth > 4 || added {
+			return
+		}
+		switch v := v.(type) {
+		case *ssa.UnOp:
+			added = added || v.X == g
+		case *ssa.BinOp:
+			from(v.X, depth+1)
+			from(v.Y, depth+1)
+		case *ssa.Call:
+			if isBuiltin(&v.Call, "append") {
+				from(v.Call.Args[0], depth+1)
+			}
+		}
+	}
+	from(in.Val, 0)
+	t := u.p.counted[g]
+	if added && t.join(source(global, u.p.why(g.Name(), in.Pos()))) {
+		u.p.counted[g] = t
+		u.changed = true
+	}
+}

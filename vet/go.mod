@@ -1,0 +1,7 @@
+module github.com/coppice-go/coppice/vet
+
+go 1.26.0
+
+require golang.org/x/tools v0.51.0
+
+require golang.org/x/sync v0.23.0 // indirect
