@@ -1,0 +1,29 @@
+package breach
+
+import (
+	"context"
+
+	"github.com/coppice-go/coppice"
+)
+
+// pipelinedRing overlaps sending with the next round.
+func pipelinedRing(ctx context.Context, t *coppice.Task) (any, error) {
+	left, right := (t.Rank()+t.Size()-1)%t.Size(), (t.Rank()+1)%t.Size()
+	s := struct{ Round, Value int }{Value: t.Rank()}
+	for ; s.Round < 4; s.Round++ {
+		if err := coppice.Save(ctx, t, &s); err != nil {
+			return nil, err
+		}
+		if s.Round > 0 {
+			v, err := coppice.Recv[int](ctx, t, left, 0)
+			if err != nil {
+				return nil, err
+			}
+			s.Value += v
+		}
+		if err := coppice.Send(ctx, t, right, 0, s.Value); err != nil {
+			return nil, err
+		}
+	}
+	return s.Value, nil
+}

@@ -1,0 +1,23 @@
+package breach
+
+import (
+	"context"
+
+	"github.com/coppice-go/coppice"
+)
+
+// reduceDecides doubles until the sum is large.
+func reduceDecides(ctx context.Context, t *coppice.Task) (any, error) {
+	x := t.Rank() + 1
+	for {
+		sum, err := coppice.Reduce(ctx, t, x, coppice.Sum)
+		if err != nil {
+			return nil, err
+		}
+		if sum > 50 {
+			break
+		}
+		x *= 2
+	}
+	return x, nil
+}

@@ -1,0 +1,2 @@
+// Package correct has programs that keep the user's duties.
+package correct
