@@ -38,10 +38,16 @@ func (u *unit) call(f *function, in ssa.CallInstruction) {
 	}
 	if kind, ok := sourceOf(path, name); ok && !c.IsInvoke() {
 		if result != nil {
-			t := source(kind, u.p.why(path[strings.LastIndex(path, "/")+1:]+"."+name, in.Pos()))
-			u.setResult(result, t)
+			u.setResult(result, source(kind, u.p.why(packageName(path)+"."+name, in.Pos())))
 		}
 		if kind == outside || kind == chance {
+			t := source(kind, u.p.why(packageName(path)+"."+name, in.Pos()))
+			for _, a := range c.Args {
+				if _, slice := a.Type().Underlying().(*types.Slice); slice {
+					u.add(a, t)
+				}
+			}
+			u.callbacks(c.Args, t, nil)
 			u.foreign(f, path, name, in)
 		}
 		return
@@ -155,16 +161,6 @@ func (u *unit) apply(s *summary, in ssa.CallInstruction) {
 // operation is a call of an operation.
 func (u *unit) operation(o *operation) {
 	result := resultOf(o.call)
-	if o.function != nil {
-		if g := u.p.of[closure(o.function)]; g != nil && g.unit == u && o.name != "Once" {
-			for _, param := range g.Params {
-				if refers(param.Type()) {
-					continue
-				}
-				u.add(param, u.allOf(o.value).without(1<<element))
-			}
-		}
-	}
 	if result == nil {
 		return
 	}
@@ -234,6 +230,7 @@ func (u *unit) appended(f *function, c *ssa.CallCommon, result ssa.Value) {
 	t := u.allOf(c.Args[1])
 	if elem, ok := c.Args[1].Type().Underlying().(*types.Slice); ok && refers(elem.Elem()) {
 		u.same(result, c.Args[1])
+		t = t.only(1 << element)
 	}
 	if g := f.goroutine(); g != nil && g.many && g.started != "coppice.Go" && captured(c.Args[0]) {
 		t.join(source(element, u.p.why("goroutines", c.Pos())))
@@ -258,6 +255,11 @@ func (u *unit) foreign(f *function, path, name string, in ssa.CallInstruction) {
 		if n := u.node(args[0]); !n.sorted {
 			n.sorted, u.changed = true, true
 		}
+		for _, a := range args[1:] {
+			if g := u.p.of[closure(a)]; g != nil && g.unit == u && len(g.results) > 0 {
+				u.add(args[0], g.results[0].read().only(unrepeatable&^(1<<order)))
+			}
+		}
 		return
 	}
 	if path == "sort" && name == "Reverse" && result != nil {
@@ -274,6 +276,13 @@ func (u *unit) foreign(f *function, path, name string, in ssa.CallInstruction) {
 	u.callbacks(args, all, result)
 	if settles(path, name) {
 		all = all.without(1 << order)
+	}
+	if path == "fmt" && len(args) > 0 {
+		for _, a := range args {
+			if c, ok := a.(*ssa.Const); ok && c.Value != nil && strings.Contains(c.Value.ExactString(), "%p") {
+				all.join(source(chance, u.p.why("an address", in.Pos())))
+			}
+		}
 	}
 	passed := all.without(1 << machine)
 	if path == "" || c.IsInvoke() {

@@ -53,11 +53,21 @@ func (f *function) innermost(b *ssa.BasicBlock) (found *loop) {
 const blocksMax = 1500
 
 // controlOf returns for each block the conditions that decide whether it is reached, by postdominance, and theirs in turn.
+// It takes for granted that nothing fails: what follows a check for an error does not depend on it.
 func controlOf(f *ssa.Function) map[*ssa.BasicBlock][]*ssa.If {
 	n := len(f.Blocks)
 	control := map[*ssa.BasicBlock][]*ssa.If{}
 	if n > blocksMax {
 		return control
+	}
+	next := make([][]*ssa.BasicBlock, n) // of each block
+	for i, b := range f.Blocks {
+		next[i] = b.Succs
+		if _, ok := last(b).(*ssa.If); ok && failing(b.Succs[0]) != failing(b.Succs[1]) {
+			if next[i] = b.Succs[:1]; failing(b.Succs[0]) {
+				next[i] = b.Succs[1:]
+			}
+		}
 	}
 	post := make([]map[int]bool, n) // the blocks that postdominate each
 	all := map[int]bool{}
@@ -78,18 +88,18 @@ func controlOf(f *ssa.Function) map[*ssa.BasicBlock][]*ssa.If {
 			if len(b.Succs) == 0 {
 				continue
 			}
-			next := map[int]bool{i: true}
-			for j := range post[b.Succs[0].Index] {
+			now := map[int]bool{i: true}
+			for j := range post[next[i][0].Index] {
 				in := true
-				for _, s := range b.Succs[1:] {
+				for _, s := range next[i][1:] {
 					in = in && post[s.Index][j]
 				}
 				if in {
-					next[j] = true
+					now[j] = true
 				}
 			}
-			if len(next) != len(post[i]) {
-				post[i], changed = next, true
+			if len(now) != len(post[i]) {
+				post[i], changed = now, true
 			}
 		}
 	}
@@ -98,7 +108,7 @@ func controlOf(f *ssa.Function) map[*ssa.BasicBlock][]*ssa.If {
 		if _, ok := last(b).(*ssa.If); !ok {
 			continue
 		}
-		for _, s := range b.Succs {
+		for _, s := range next[b.Index] {
 			for j := range post[s.Index] {
 				if j != b.Index && post[b.Index][j] {
 					continue
@@ -115,11 +125,7 @@ func controlOf(f *ssa.Function) map[*ssa.BasicBlock][]*ssa.If {
 				if !seen[by] {
 					seen[by] = true
 					control[b] = append(control[b], last(by).(*ssa.If))
-					if !isCheck(last(by).(*ssa.If)) { // what follows a check follows only if all is well
-						visit(by)
-					} else {
-						visit(by)
-					}
+					visit(by)
 				}
 			}
 		}

@@ -128,6 +128,9 @@ func (u *unit) step(f *function, in ssa.Instruction) {
 			}
 			t := u.leaving(f, v, in.Block())
 			if refers(v.Type()) {
+				if !u.allOf(v).has(1 << element) {
+					t = taint{}
+				}
 				switch v.(type) {
 				case *ssa.Const, *ssa.Function, *ssa.Global:
 				default:
@@ -409,6 +412,11 @@ func (u *unit) leavingBy(f *function, v ssa.Value, by, to *ssa.BasicBlock) taint
 		return t
 	}
 	l := f.innermost(in.Block())
+	if e, ok := v.(*ssa.Extract); l == nil && ok {
+		if _, ok := e.Tuple.(*ssa.Next); ok { // a loop that has no second round
+			t.join(source(order, t.why[element]))
+		}
+	}
 	if l == nil || l.blocks[to] {
 		return t
 	}
@@ -582,6 +590,10 @@ func (u *unit) store(f *function, in *ssa.Store) {
 	}
 	if refers(in.Val.Type()) {
 		u.same(in.Addr, in.Val)
+		t = t.only(1<<element | t.mask&(1<<order)) // the rest is the same memory
+		if !madeOrder(t, u.allOf(in.Val)) {
+			t = t.without(1 << order)
+		}
 	}
 	u.add(in.Addr, t)
 	if !variadicStore(in) {
@@ -646,7 +658,15 @@ func declaredOutside(addr ssa.Value, l *loop) bool {
 }
 
 // globals is the taint of a package variable.
-func (u *unit) globals(g *ssa.Global) taint { return u.p.counted[g] }
+func (u *unit) globals(g *ssa.Global) taint {
+	if g.Pkg != nil && g.Pkg.Pkg.Path() == "os" && g.Name() == "Stdin" {
+		return source(outside, "os.Stdin")
+	}
+	return u.p.counted[g]
+}
+
+// madeOrder reports whether a taint has the order of a map that a value does not have.
+func madeOrder(t, of taint) bool { return t.has(1<<order) && !of.has(1<<order) }
 
 // count notes that a task changes a package variable depending on what it was.
 func (u *unit) count(f *function, g *ssa.Global, in *ssa.Store) {

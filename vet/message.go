@@ -74,7 +74,7 @@ func (u *unit) checkFirst(report reporter) {
 					other := operationOf(call)
 					s := u.p.called(call.Common())
 					path, name := nameOf(callee(call.Common()))
-					if other != nil && other.name == "Send" || s != nil && len(s.Messages) > 0 || path == module && name == "Go" || isGo(call) || other == nil && s == nil && closure(call.Common().Value) != nil {
+					if other != nil && other.name == "Send" || s != nil && len(s.Messages) > 0 || path == module && name == "Go" || isGo(call) || other == nil && s == nil && u.p.of[closure(call.Common().Value)] != nil {
 						if before(call, o.call) || u.mayPrecede(f, call, o.call) {
 							alone = false
 						}

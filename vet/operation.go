@@ -50,7 +50,7 @@ func operationOf(call ssa.CallInstruction) *operation {
 	args := c.Args
 	o := &operation{name: strings.TrimPrefix(name, "Task."), call: call}
 	if f := c.StaticCallee(); f != nil && len(f.TypeArgs()) > 0 {
-		o.typ = f.TypeArgs()[0].String()
+		o.typ = types.TypeString(f.TypeArgs()[0], (*types.Package).Name)
 	}
 	if name == "Task.Split" {
 		if len(args) < 4 {
@@ -147,14 +147,17 @@ func (o *operation) signature() string {
 	if o.typ != "" {
 		text += "[" + o.typ + "]"
 	}
-	if c, ok := o.op.(*ssa.Const); ok && c.Value != nil {
-		text += " op " + c.Value.String()
+	if n, ok := number(o.op); ok && n >= 0 && int(n) < len(operators) {
+		text += " with " + operators[n]
 	}
-	if c, ok := o.root.(*ssa.Const); ok && c.Value != nil {
-		text += " root " + c.Value.String()
+	if n, ok := number(o.root); ok && n != 0 {
+		text += fmt.Sprintf(" from root %d", n)
 	}
 	return text
 }
+
+// operators are the values of coppice.Op.
+var operators = []string{"Sum", "Product", "Min", "Max", "And", "Or", "Xor"}
 
 // number returns the value of a constant, and whether it is one.
 func number(v ssa.Value) (n int64, ok bool) {

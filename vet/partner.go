@@ -157,7 +157,7 @@ func difference(one, two map[string]bool) string {
 		}
 		return names[i] < names[j]
 	})
-	for _, name := range strings.Split(names[0], ";") {
+	for _, name := range strings.Split(names[0], separator) {
 		if name != "" && name != again {
 			return name
 		}
@@ -167,6 +167,9 @@ func difference(one, two map[string]bool) string {
 
 // again stands for another round of a loop in a sequence of operations.
 const again = "again"
+
+// separator is between the operations of a sequence.
+const separator = "\n"
 
 // walker finds the sequences of operations that may follow.
 type walker struct {
@@ -188,7 +191,7 @@ func (w *walker) sequences(b *ssa.BasicBlock) map[string]bool {
 	if s := w.found[b]; s != nil {
 		return s
 	}
-	own := strings.Join(w.f.sequence(b, w.all), ";")
+	own := strings.Join(w.f.sequence(b, w.all), separator)
 	next := b.Succs
 	if c, ok := last(b).(*ssa.If); ok {
 		switch {
@@ -210,7 +213,7 @@ func (w *walker) sequences(b *ssa.BasicBlock) map[string]bool {
 			text := own
 			if rest != "" {
 				if text != "" {
-					text += ";"
+					text += separator
 				}
 				text += rest
 			}

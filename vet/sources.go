@@ -117,6 +117,12 @@ func changes(path, name string) bool {
 	return sorts(path, name) || path == "slices" && (name == "Reverse" || name == "Delete" || name == "Insert" || name == "Compact")
 }
 
+// packageName returns the name of a package by its path.
+func packageName(path string) string {
+	path = strings.TrimSuffix(path, "/v2")
+	return path[strings.LastIndex(path, "/")+1:]
+}
+
 func isTask(t types.Type) bool { return isCoppice(t, "Task") }
 
 // isCoppice reports whether a type is one of package coppice, or a pointer to it.

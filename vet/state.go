@@ -406,6 +406,7 @@ func (k *stale) use(in ssa.Instruction, v ssa.Value) {
 		if what := k.f.differs(in, true); what != "" {
 			k.sink(in, "whether %s is called", what)
 		}
+		k.chosen(in)
 	case *ssa.Store:
 		if in.Val != v {
 			if at, ok := in.Addr.(*ssa.IndexAddr); ok && at.Index == v && !variadic(at) {
@@ -430,6 +431,47 @@ func (k *stale) use(in ssa.Instruction, v ssa.Value) {
 	case ssa.Value:
 		k.mark(in)
 	}
+}
+
+// chosen follows a stale condition into the variables that its branches assign.
+func (k *stale) chosen(c *ssa.If) {
+	if isCheck(c) {
+		return
+	}
+	for _, b := range k.f.Blocks {
+		for _, in := range b.Instrs {
+			p, ok := in.(*ssa.Phi)
+			if !ok {
+				break
+			}
+			if isError(p.Type()) || same(p.Edges) || k.f.headed(b) != nil {
+				continue
+			}
+			for _, pred := range b.Preds {
+				for _, by := range append(k.f.control[pred], ends(pred)...) {
+					if by == c && (pred == c.Block() || !contains(k.f.control[b], c)) {
+						k.mark(p)
+					}
+				}
+			}
+		}
+	}
+}
+
+func ends(b *ssa.BasicBlock) []*ssa.If {
+	if c, ok := last(b).(*ssa.If); ok {
+		return []*ssa.If{c}
+	}
+	return nil
+}
+
+func contains(list []*ssa.If, c *ssa.If) bool {
+	for _, other := range list {
+		if other == c {
+			return true
+		}
+	}
+	return false
 }
 
 // stored follows a stale value into memory.
@@ -571,10 +613,11 @@ func (f *function) checkMemory(s saving, l *loop, report reporter) {
 
 // above reports whether a node has another as a field, through several.
 func above(field, n *node) bool {
+	field = field.rep().up
 	for i := 0; field != nil && i < 8; i++ {
 		field = field.rep()
 		if field == n.rep() {
-			return false // the state itself
+			return true
 		}
 		field = field.up
 	}
@@ -629,13 +672,22 @@ func (f *function) cleared(l *loop, n *node) bool {
 	return false
 }
 
+// covers reports whether a value is memory, or has it as a part.
+func (f *function) covers(v ssa.Value, n *node) bool {
+	switch v.(type) {
+	case *ssa.Const, *ssa.Function, *ssa.Global, *ssa.Builtin:
+		return false
+	}
+	return f.unit.node(v).rep() == n.rep() || above(n, f.unit.node(v))
+}
+
 // seed follows all that is read of memory.
 func (f *function) seed(k *stale, n *node) {
 	for _, b := range f.Blocks {
 		for _, in := range b.Instrs {
 			switch in := in.(type) {
 			case *ssa.UnOp:
-				if in.Op == token.MUL && f.unit.node(in.X).rep() == n && !isGlobal(in.X) {
+				if in.Op == token.MUL && f.covers(in.X, n) && !isGlobal(in.X) {
 					k.mark(in)
 				}
 			case *ssa.Lookup:
@@ -648,25 +700,21 @@ func (f *function) seed(k *stale, n *node) {
 				}
 			case *ssa.Return:
 				for _, v := range in.Results {
-					if _, constant := v.(*ssa.Const); !constant && f.unit.node(v).rep() == n {
+					if f.covers(v, n) {
 						k.sink(in, "what the function returns")
 					}
 				}
 			case ssa.CallInstruction:
 				if o := operationOf(in); o != nil {
 					for _, d := range o.data {
-						if _, constant := d.(*ssa.Const); !constant && o.name != "Save" && f.unit.node(d).rep() == n {
+						if o.name != "Save" && f.covers(d, n) {
 							k.sink(in, "what is passed to %s", o.name)
 						}
 					}
 					continue
 				}
 				for _, a := range in.Common().Args {
-					switch a.(type) {
-					case *ssa.Const, *ssa.Function, *ssa.Global, *ssa.Builtin:
-						continue
-					}
-					if f.unit.node(a).rep() == n {
+					if f.covers(a, n) {
 						k.call(in, a)
 					}
 				}

@@ -24,6 +24,10 @@ func checkUnreceived(f *function, report reporter) {
 		if len(next) == 0 || f.hidden(s) {
 			continue
 		}
+		if f.earlier(s, recvs) {
+			report(s.pos(), "all tasks receive with this tag before they send, so what is sent here is received only after the next Save, which is ErrMismatch; receive before Save")
+			continue
+		}
 		received, possible := false, false
 		for _, r := range recvs {
 			if !sameTag(s, r) {
@@ -38,6 +42,28 @@ func checkUnreceived(f *function, report reporter) {
 			report(s.pos(), "what is sent here is received only after the next Save, which is ErrMismatch; receive before Save")
 		}
 	}
+}
+
+// earlier reports whether between two Saves all tasks, whatever their rank, receive what an operation sends only before it.
+func (f *function) earlier(s *operation, recvs []*operation) bool {
+	any := false
+	for _, r := range recvs {
+		if !sameTag(s, r) {
+			continue
+		}
+		for _, o := range []*operation{r, s} {
+			for _, c := range f.control[o.call.Block()] {
+				if f.unit.of(c.Cond).has(uneven) {
+					return false
+				}
+			}
+		}
+		if !f.reaches(r.call, s.call) || f.reaches(s.call, r.call) {
+			return false
+		}
+		any = true
+	}
+	return any
 }
 
 // sameTag reports whether a message may be received by an operation.

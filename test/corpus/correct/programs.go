@@ -1,0 +1,43 @@
+package correct
+
+import "github.com/coppice-go/coppice/test/corpus"
+
+// Programs are the programs of this package.
+var Programs = []corpus.Program{
+	{Name: "heat", Tasks: 3, Run: heat},
+	{Name: "heatConverges", Tasks: 3, Run: heatConverges},
+	{Name: "nbody", Tasks: 3, Run: nbody},
+	{Name: "conjugateGradient", Tasks: 3, Run: conjugateGradient},
+	{Name: "breadthFirst", Tasks: 3, Run: breadthFirst},
+	{Name: "matrixMultiply", Tasks: 4, Run: matrixMultiply},
+	{Name: "monteCarlo", Tasks: 3, Run: monteCarlo},
+	{Name: "wordCount", Tasks: 3, Run: wordCount},
+	{Name: "pageRank", Tasks: 3, Run: pageRank},
+	{Name: "gameOfLife", Tasks: 3, Run: gameOfLife},
+	{Name: "kMeans", Tasks: 3, Run: kMeans},
+	{Name: "oddEvenSort", Tasks: 4, Run: oddEvenSort},
+	{Name: "sampleSort", Tasks: 3, Run: sampleSort},
+	{Name: "ring", Tasks: 4, Run: ring},
+	{Name: "ringSaved", Tasks: 3, Run: ringSaved},
+	{Name: "sortedKeys", Tasks: 3, Run: sortedKeys},
+	{Name: "mapInverted", Tasks: 3, Run: mapInverted},
+	{Name: "seededWalk", Tasks: 3, Run: seededWalk},
+	{Name: "onceOutside", Tasks: 3, Run: onceOutside},
+	{Name: "timedRounds", Tasks: 3, Run: timedRounds},
+	{Name: "parallelParts", Tasks: 2, Run: parallelParts},
+	{Name: "channelTotals", Tasks: 2, Run: channelTotals},
+	{Name: "producer", Tasks: 2, Run: producer},
+	{Name: "overlapped", Tasks: 3, Run: overlapped},
+	{Name: "rootWorks", Tasks: 3, Run: rootWorks},
+	{Name: "bothBranches", Tasks: 3, Run: bothBranches},
+	{Name: "leaders", Tasks: 4, Run: leaders},
+	{Name: "butterfly", Tasks: 4, Run: butterfly},
+	{Name: "treeReduce", Tasks: 4, Run: treeReduce},
+	{Name: "pivotOwner", Tasks: 3, Run: pivotOwner},
+	{Name: "bestOfAll", Tasks: 3, Run: bestOfAll},
+	{Name: "phases", Tasks: 3, Run: phases},
+	{Name: "masterWorker", Tasks: 3, Run: masterWorker},
+	{Name: "lentOnce", Tasks: 3, Run: lentOnce},
+	{Name: "savedAtEnd", Tasks: 3, Run: savedAtEnd},
+	{Name: "attemptNamed", Tasks: 2, Run: attemptNamed},
+}
