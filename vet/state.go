@@ -130,7 +130,7 @@ func (f *function) carried(s saving, l *loop) (found []ssa.Value) {
 			case *ssa.MakeSlice, *ssa.MakeMap, *ssa.MakeChan:
 				continue
 			}
-			if len(f.usedAfter(s.in, v)) > 0 {
+			if len(f.usedAfter(s.in, v)) > 0 && !known(v, s.in) {
 				found = append(found, v)
 			}
 		}
@@ -146,6 +146,16 @@ func (f *function) carried(s saving, l *loop) (found []ssa.Value) {
 		return named
 	}
 	return found
+}
+
+// known reports whether a condition says what a value is where an instruction comes: the same in every round.
+func known(v ssa.Value, at ssa.Instruction) bool {
+	for _, ref := range *v.Referrers() {
+		if c, ok := ref.(*ssa.If); ok && (c.Block().Succs[0].Dominates(at.Block()) || c.Block().Succs[1].Dominates(at.Block())) {
+			return true
+		}
+	}
+	return false
 }
 
 // varies reports whether values of a type are data.

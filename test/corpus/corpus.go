@@ -15,5 +15,5 @@ type Program struct {
 	Tasks int
 	Run   func(ctx context.Context, t *coppice.Task) (any, error)
 	Wrong string // what is wrong with it; "": nothing
-	Exits bool   // it ends the process that runs it
+	Alone bool   // it ends or blocks the process that runs it, so that tests do not run it
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/coppice-go/coppice"
 )
 
-func announce(ctx context.Context, t *coppice.Task, leader bool, text string) (string, error) {
+func announce(ctx context.Context, t *coppice.Task, leader bool) error {
 	if leader {
-		return coppice.Broadcast(ctx, t, text)
+		return coppice.Barrier(ctx, t)
 	}
-	return text, nil
+	return nil
 }
 
-// helperBranch tells all tasks a name.
+// helperBranch has the leader say that all are ready.
 func helperBranch(ctx context.Context, t *coppice.Task) (any, error) {
-	return announce(ctx, t, t.Rank() == 0, "ready")
+	return t.Rank(), announce(ctx, t, t.Rank() == 0)
 }

@@ -15,7 +15,7 @@ func mapUnsaved(ctx context.Context, t *coppice.Task) (any, error) {
 			return nil, err
 		}
 		fresh := 0
-		if at := (s.At*3 + t.Rank()) % 7; !visited[at] {
+		if at := (s.At + t.Rank()) % 4; !visited[at] {
 			visited[at] = true
 			fresh = 1
 		}

@@ -9,7 +9,7 @@ import (
 // reduceDecides doubles until the sum is large.
 func reduceDecides(ctx context.Context, t *coppice.Task) (any, error) {
 	x := t.Rank() + 1
-	for {
+	for range 10 {
 		sum, err := coppice.Reduce(ctx, t, x, coppice.Sum)
 		if err != nil {
 			return nil, err
@@ -19,5 +19,5 @@ func reduceDecides(ctx context.Context, t *coppice.Task) (any, error) {
 		}
 		x *= 2
 	}
-	return x, nil
+	return coppice.AllReduce(ctx, t, x, coppice.Sum)
 }

@@ -19,8 +19,12 @@ func overlapped(ctx context.Context, t *coppice.Task) (any, error) {
 		}))
 	}
 	fork := t.Fork()
-	done := make(chan error, 1)
-	go func() { done <- coppice.Barrier(ctx, fork) }()
+	done := make(chan struct{})
+	var arrived error
+	go func() {
+		defer close(done)
+		arrived = coppice.Barrier(ctx, fork)
+	}()
 	product, err := coppice.AllReduce(ctx, t, t.Rank()+2, coppice.Product)
 	if err != nil {
 		return nil, err
@@ -32,5 +36,6 @@ func overlapped(ctx context.Context, t *coppice.Task) (any, error) {
 		}
 		product = product*10 + v
 	}
-	return product, <-done
+	<-done
+	return product, arrived
 }
