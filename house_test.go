@@ -57,6 +57,7 @@ var rooms = []room{
 	{in: "internal/detect", may: "internal/posix"},
 	{in: "swim", may: "internal/detect"},
 	{in: "etcd", may: "internal/control"}, // a module of its own
+	{in: "vet"},                           // a module of its own
 	{in: "internal/control internal/launch", may: "internal/wire internal/transport internal/detect internal/spool protocol"},
 	{in: "internal/doctor", may: "internal/control internal/launch internal/transport"},
 	{in: "apps examples bench", may: ".", strict: true}, // programs on the public API only

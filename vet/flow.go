@@ -10,9 +10,11 @@ import (
 )
 
 // stepsMax bounds how often the instructions of a unit are gone through.
+
 const stepsMax = 25
 
 // solve finds what the values of a unit depend on.
+
 func (u *unit) solve() {
 	for range stepsMax {
 		u.changed = false
@@ -30,12 +32,14 @@ func (u *unit) solve() {
 }
 
 // why says what a source is, and where.
+
 func (p *program) why(what string, pos token.Pos) string {
 	at := p.pass.Fset.Position(pos)
 	return fmt.Sprintf("%s, %s:%d", what, filepath.Base(at.Filename), at.Line)
 }
 
 // pass hands a value on: memory is the same memory, anything else depends on it.
+
 func (u *unit) pass(to, from ssa.Value) {
 	if refers(to.Type()) && refers(from.Type()) {
 		u.same(to, from)
@@ -102,7 +106,7 @@ func (u *unit) step(f *function, in ssa.Instruction) {
 		if refers(in.Type()) {
 			u.unify(u.node(in), n)
 		} else {
-			u.add(in, n.read().only(^uint64(0)))
+			u.add(in, n.read())
 			u.add(in, u.tupleOwn(in.Tuple))
 		}
 	case *ssa.MakeClosure:
@@ -138,8 +142,7 @@ func (u *unit) step(f *function, in ssa.Instruction) {
 				}
 			}
 			if !isError(v.Type()) {
-				t.join(u.implicit(f, in.Block()).only(unrepeatable | ^uint64(allKinds)))
-				t.join(u.implicit(f, in.Block()).only(uneven))
+				t.join(u.implicit(f, in.Block()))
 			}
 			if f.results[i].rep().taint.join(t.without(1 << element)) {
 				u.changed = true
@@ -151,6 +154,7 @@ func (u *unit) step(f *function, in ssa.Instruction) {
 }
 
 // tupleOwn is the taint of a tuple that is not one of its parts'.
+
 func (u *unit) tupleOwn(v ssa.Value) taint { return u.node(v).rep().taint }
 
 func (u *unit) phi(f *function, in *ssa.Phi) {
@@ -211,6 +215,7 @@ func same(values []ssa.Value) bool {
 }
 
 // headed returns the loop that a block is the header of, or nil.
+
 func (f *function) headed(b *ssa.BasicBlock) *loop {
 	for _, l := range f.loops {
 		if l.header == b {
@@ -221,77 +226,10 @@ func (f *function) headed(b *ssa.BasicBlock) *loop {
 }
 
 // compared reports whether the loop compares a value with the variable that it is assigned to: the largest of a map does
-// not depend on the order.
-func compared(variable *ssa.Phi, v ssa.Value, l *loop) bool {
-	sources := map[ssa.Value]bool{variable: true}
-	var trace func(v ssa.Value)
-	trace = func(v ssa.Value) {
-		if sources[v] {
-			return
-		}
-		sources[v] = true
-		if p, ok := v.(*ssa.Phi); ok && l.blocks[p.Block()] {
-			for _, e := range p.Edges {
-				trace(e)
-			}
-		}
-	}
-	trace(v)
-	for b := range l.blocks {
-		for _, in := range b.Instrs {
-			if c, ok := in.(*ssa.BinOp); ok && comparison(c.Op) && sources[c.X] && sources[c.Y] {
-				return true
-			}
-			if c, ok := in.(*ssa.Call); ok { // min, max, cmp.Compare
-				all := len(c.Call.Args) > 1
-				for _, a := range c.Call.Args {
-					all = all && sources[a]
-				}
-				if all || sources[c] && isBuiltin(&c.Call, "min", "max") {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
 
-func comparison(op token.Token) bool {
-	switch op {
-	case token.LSS, token.LEQ, token.GTR, token.GEQ, token.EQL, token.NEQ:
-		return true
-	}
-	return false
-}
+// not depend on the order.
 
 // isSum reports whether a value comes of its variable by exact arithmetic, whose order makes no difference.
-func isSum(v ssa.Value, variable *ssa.Phi) bool {
-	seen := map[ssa.Value]bool{}
-	var is func(v ssa.Value) bool
-	is = func(v ssa.Value) bool {
-		if v == variable || seen[v] {
-			return true
-		}
-		seen[v] = true
-		switch v := v.(type) {
-		case *ssa.BinOp:
-			return true // sums of floats and strings are seen where they are made
-		case *ssa.Phi:
-			for _, e := range v.Edges {
-				if !is(e) {
-					return false
-				}
-			}
-			return true
-		case *ssa.Const:
-			return true
-		case *ssa.Call:
-			return isBuiltin(&v.Call, "append", "min", "max")
-		}
-		return false
-	}
-	return is(v)
-}
 
 func isBuiltin(c *ssa.CallCommon, names ...string) bool {
 	b, ok := c.Value.(*ssa.Builtin)
@@ -307,132 +245,17 @@ func isBuiltin(c *ssa.CallCommon, names ...string) bool {
 }
 
 // accumulate sees sums of floats and strings in the order of a map.
-func (u *unit) accumulate(f *function, in *ssa.BinOp) {
-	basic, ok := in.Type().Underlying().(*types.Basic)
-	if !ok || basic.Info()&(types.IsFloat|types.IsComplex|types.IsString) == 0 || comparison(in.Op) {
-		return
-	}
-	for _, pair := range [][2]ssa.Value{{in.X, in.Y}, {in.Y, in.X}} {
-		t := u.of(pair[0])
-		if !t.has(1 << element) {
-			if g := f.goroutine(); g != nil && g.many && g.started != "coppice.Go" && carries(pair[1], in) && captured(pair[1]) {
-				t = source(element, u.p.why("goroutines", in.Pos()))
-			} else {
-				continue
-			}
-		}
-		if carries(pair[1], in) {
-			u.add(in, source(order, t.why[element]))
-		}
-	}
-}
 
 // carries reports whether a value is that of a variable to which the result is assigned.
-func carries(v ssa.Value, result ssa.Value) bool {
-	switch v := v.(type) {
-	case *ssa.Phi:
-		seen := map[ssa.Value]bool{}
-		var reaches func(v ssa.Value) bool
-		reaches = func(x ssa.Value) bool {
-			if x == result {
-				return true
-			}
-			p, ok := x.(*ssa.Phi)
-			if !ok || seen[p] {
-				return false
-			}
-			seen[p] = true
-			for _, e := range p.Edges {
-				if reaches(e) {
-					return true
-				}
-			}
-			return false
-		}
-		return reaches(v)
-	case *ssa.UnOp:
-		if v.Op != token.MUL {
-			return false
-		}
-		if at, ok := v.X.(*ssa.IndexAddr); ok {
-			if _, constant := at.Index.(*ssa.Const); !constant {
-				return false // another element for each
-			}
-		}
-		for _, ref := range *result.Referrers() {
-			if s, ok := ref.(*ssa.Store); ok && sameAddress(s.Addr, v.X) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // captured reports whether a value is loaded from a variable of the function around a literal.
-func captured(v ssa.Value) bool {
-	load, ok := v.(*ssa.UnOp)
-	if !ok {
-		return false
-	}
-	_, free := load.X.(*ssa.FreeVar)
-	return free
-}
-
-func sameAddress(a, b ssa.Value) bool {
-	if a == b {
-		return true
-	}
-	switch x := a.(type) {
-	case *ssa.FieldAddr:
-		y, ok := b.(*ssa.FieldAddr)
-		return ok && x.Field == y.Field && sameAddress(x.X, y.X)
-	case *ssa.IndexAddr:
-		y, ok := b.(*ssa.IndexAddr)
-		return ok && sameAddress(x.X, y.X) && (x.Index == y.Index || sameAddress(x.Index, y.Index))
-	case *ssa.UnOp:
-		y, ok := b.(*ssa.UnOp)
-		return ok && x.Op == token.MUL && y.Op == token.MUL && sameAddress(x.X, y.X)
-	case *ssa.Const:
-		y, ok := b.(*ssa.Const)
-		return ok && x.Value != nil && y.Value != nil && x.Value.ExactString() == y.Value.ExactString()
-	}
-	return false
-}
 
 // leaving is the taint of a value in a block: an element that leaves its loop by a break that nothing guards is that
-// which happened to come first.
-func (u *unit) leaving(f *function, v ssa.Value, b *ssa.BasicBlock) taint {
-	return u.leavingBy(f, v, b, b)
-}
 
-func (u *unit) leavingBy(f *function, v ssa.Value, by, to *ssa.BasicBlock) taint {
-	t := u.allOf(v)
-	in, ok := v.(ssa.Instruction)
-	if !t.has(1<<element) || !ok || in.Block() == nil {
-		return t
-	}
-	l := f.innermost(in.Block())
-	if e, ok := v.(*ssa.Extract); l == nil && ok {
-		if _, ok := e.Tuple.(*ssa.Next); ok { // a loop that has no second round
-			t.join(source(order, t.why[element]))
-		}
-	}
-	if l == nil || l.blocks[to] {
-		return t
-	}
-	for _, c := range f.control[by] {
-		if l.blocks[c.Block()] && c.Block() != l.header {
-			return t
-		}
-	}
-	if c, ok := last(by).(*ssa.If); ok && by != l.header && c != nil {
-		return t
-	}
-	t.join(source(order, t.why[element]))
-	return t
-}
+// which happened to come first.
 
 // implicit is the taint of the conditions under which a block is reached.
+
 func (u *unit) implicit(f *function, b *ssa.BasicBlock) (t taint) {
 	for _, c := range f.conditions(b) {
 		t.join(u.of(c.Cond))
@@ -459,6 +282,7 @@ func (u *unit) unary(f *function, in *ssa.UnOp) {
 }
 
 // receive is what comes out of a channel.
+
 func (u *unit) receive(f *function, in *ssa.UnOp) {
 	to := u.node(in)
 	if in.CommaOk {
@@ -499,6 +323,7 @@ func (u *unit) lookup(in *ssa.Lookup) {
 }
 
 // next is a key and a value of a map, in a loop.
+
 func (u *unit) next(in *ssa.Next) {
 	if in.IsString {
 		u.add(in, u.of(in.Iter))
@@ -526,6 +351,7 @@ func (u *unit) next(in *ssa.Next) {
 }
 
 // selected is what a select chose.
+
 func (u *unit) selected(in *ssa.Select) {
 	choices := 0
 	for _, s := range in.States {
@@ -552,6 +378,7 @@ func (u *unit) selected(in *ssa.Select) {
 }
 
 // isDone reports whether a channel is that of a context.
+
 func isDone(v ssa.Value) bool {
 	c, ok := v.(*ssa.Call)
 	if !ok {
@@ -602,6 +429,7 @@ func (u *unit) store(f *function, in *ssa.Store) {
 }
 
 // variadic reports whether memory is the array of the arguments of one call.
+
 func variadic(at *ssa.IndexAddr) bool {
 	a, ok := at.X.(*ssa.Alloc)
 	return ok && a.Comment == "varargs"
@@ -613,51 +441,9 @@ func variadicStore(in *ssa.Store) bool {
 }
 
 // isAdded reports whether what is stored is computed from what was there.
-func isAdded(in *ssa.Store) bool {
-	b, ok := in.Val.(*ssa.BinOp)
-	if !ok {
-		c, ok := in.Val.(*ssa.Call)
-		return ok && isBuiltin(&c.Call, "append", "min", "max")
-	}
-	for _, v := range []ssa.Value{b.X, b.Y} {
-		if load, ok := v.(*ssa.UnOp); ok && sameAddress(load.X, in.Addr) {
-			return true
-		}
-	}
-	return false
-}
-
-func comparedInMemory(in *ssa.Store, l *loop) bool {
-	for b := range l.blocks {
-		for _, other := range b.Instrs {
-			c, ok := other.(*ssa.BinOp)
-			if !ok || !comparison(c.Op) {
-				continue
-			}
-			for _, v := range []ssa.Value{c.X, c.Y} {
-				if load, ok := v.(*ssa.UnOp); ok && sameAddress(load.X, in.Addr) {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-func declaredOutside(addr ssa.Value, l *loop) bool {
-	for {
-		switch a := addr.(type) {
-		case *ssa.FieldAddr:
-			addr = a.X
-			continue
-		case *ssa.Alloc:
-			return !l.blocks[a.Block()]
-		}
-		return true
-	}
-}
 
 // globals is the taint of a package variable.
+
 func (u *unit) globals(g *ssa.Global) taint {
 	if g.Pkg != nil && g.Pkg.Pkg.Path() == "os" && g.Name() == "Stdin" {
 		return source(outside, "os.Stdin")
@@ -666,9 +452,9 @@ func (u *unit) globals(g *ssa.Global) taint {
 }
 
 // madeOrder reports whether a taint has the order of a map that a value does not have.
-func madeOrder(t, of taint) bool { return t.has(1<<order) && !of.has(1<<order) }
 
 // count notes that a task changes a package variable depending on what it was.
+
 func (u *unit) count(f *function, g *ssa.Global, in *ssa.Store) {
 	if !f.ofTask() || f.inOnce() {
 		return

@@ -139,7 +139,9 @@ func listed(v ssa.Value) (values []ssa.Value) {
 func (o *operation) pos() token.Pos { return o.call.Pos() }
 
 // collective reports whether all tasks of the group call the operation.
-func (o *operation) collective() bool { return o.name != "Send" && o.name != "Recv" && o.name != "Once" }
+func (o *operation) collective() bool {
+	return o.name != "Send" && o.name != "Recv" && o.name != "Once"
+}
 
 // signature is what has to be the same at all tasks.
 func (o *operation) signature() string {
@@ -289,8 +291,6 @@ func closureWithin(v ssa.Value, steps int) *ssa.Function {
 	}
 	return nil
 }
-
-func (p *program) message(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
 // line says where a source is.
 func (p *program) line(pos token.Pos) string {

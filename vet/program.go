@@ -16,7 +16,6 @@ type program struct {
 	of        map[*ssa.Function]*function
 	declared  map[*types.Func]*unit
 	counted   map[*ssa.Global]taint // package variables that tasks change depending on what they were
-	taken     map[*ssa.Function]bool // functions that are used as values
 }
 
 // A unit is a declared function with the function literals in it. Values flow freely between these.
@@ -62,7 +61,7 @@ func build(pass *analysis.Pass) *program {
 	create(pass.Pkg.Imports())
 	pkg := prog.CreatePackage(pass.Pkg, pass.Files, pass.TypesInfo, false)
 	pkg.Build()
-	p := &program{pass: pass, of: map[*ssa.Function]*function{}, declared: map[*types.Func]*unit{}, counted: map[*ssa.Global]taint{}, taken: map[*ssa.Function]bool{}}
+	p := &program{pass: pass, of: map[*ssa.Function]*function{}, declared: map[*types.Func]*unit{}, counted: map[*ssa.Global]taint{}}
 	for _, file := range pass.Files {
 		for _, decl := range file.Decls {
 			if d, ok := decl.(*ast.FuncDecl); ok && d.Body != nil {
@@ -96,7 +95,6 @@ func (p *program) addUnit(obj *types.Func, f *ssa.Function) {
 						own.operations = append(own.operations, o)
 					}
 				}
-				p.take(in)
 			}
 		}
 		p.of[f] = own
@@ -119,19 +117,6 @@ func (p *program) addUnit(obj *types.Func, f *ssa.Function) {
 	p.units = append(p.units, u)
 	for _, f := range u.functions {
 		u.mark(f)
-	}
-}
-
-// take notes functions that are used as values.
-func (p *program) take(in ssa.Instruction) {
-	var called ssa.Value
-	if c, ok := in.(ssa.CallInstruction); ok {
-		called = c.Common().Value
-	}
-	for _, operand := range in.Operands(nil) {
-		if f, ok := (*operand).(*ssa.Function); ok && *operand != called {
-			p.taken[f] = true
-		}
 	}
 }
 

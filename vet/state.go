@@ -1,7 +1,6 @@
 package vet
 
 import (
-	"fmt"
 	"go/token"
 	"go/types"
 
@@ -9,7 +8,9 @@ import (
 )
 
 // checkState reports what changes from one Save to the next and is not in the state: a task that is run again finds in it
+
 // what it had before the first Save.
+
 func checkState(f *function, report reporter) {
 	if f.inOnce() {
 		return
@@ -22,7 +23,7 @@ func checkState(f *function, report reporter) {
 			continue
 		}
 		for _, v := range f.carried(s, l) {
-			k := &stale{f: f, s: s, values: map[ssa.Value]bool{}, roots: map[ssa.Value]bool{}, l: l}
+			k := &stale{f: f, s: s, values: map[ssa.Value]bool{}}
 			users := f.usedAfter(s.in, v)
 			if refers(v.Type()) && !isStruct(v.Type()) {
 				if f.rewritten(s.in, v) {
@@ -55,12 +56,14 @@ func checkState(f *function, report reporter) {
 }
 
 // saving is a call of Save, or of a function that calls it.
+
 type saving struct {
 	in    ssa.CallInstruction
 	state *node
 }
 
 // saves returns the calls of a function that save the task's state.
+
 func (f *function) saves() (all []saving) {
 	for _, b := range f.Blocks {
 		for _, in := range b.Instrs {
@@ -94,6 +97,7 @@ func (f *function) saves() (all []saving) {
 }
 
 // outermost returns the largest loop that contains a block, or nil.
+
 func (f *function) outermost(b *ssa.BasicBlock) (found *loop) {
 	for _, l := range f.loops {
 		if l.blocks[b] && (found == nil || len(l.blocks) > len(found.blocks)) {
@@ -104,7 +108,9 @@ func (f *function) outermost(b *ssa.BasicBlock) (found *loop) {
 }
 
 // carried returns the values of a loop that vary from round to round and are used after a Save, though they were computed
+
 // before it.
+
 func (f *function) carried(s saving, l *loop) (found []ssa.Value) {
 	invariant := f.invariants(l)
 	for _, b := range f.Blocks {
@@ -149,6 +155,7 @@ func (f *function) carried(s saving, l *loop) (found []ssa.Value) {
 }
 
 // known reports whether a condition says what a value is where an instruction comes: the same in every round.
+
 func known(v ssa.Value, at ssa.Instruction) bool {
 	for _, ref := range *v.Referrers() {
 		if c, ok := ref.(*ssa.If); ok && (c.Block().Succs[0].Dominates(at.Block()) || c.Block().Succs[1].Dominates(at.Block())) {
@@ -159,6 +166,7 @@ func known(v ssa.Value, at ssa.Instruction) bool {
 }
 
 // varies reports whether values of a type are data.
+
 func varies(t types.Type) bool {
 	if isError(t) || isTask(t) || isFuture(t) {
 		return false
@@ -177,6 +185,7 @@ func varies(t types.Type) bool {
 func isStruct(t types.Type) bool { _, ok := t.Underlying().(*types.Struct); return ok }
 
 // invariants returns the values of a loop that are the same in every round.
+
 func (f *function) invariants(l *loop) map[ssa.Value]bool {
 	same := map[ssa.Value]bool{}
 	written := map[*node]bool{}
@@ -235,11 +244,13 @@ func (f *function) invariants(l *loop) map[ssa.Value]bool {
 }
 
 // strideOf reports whether every call of a function gives something new: a random generator's.
+
 func strideOf(path, name string) bool {
 	return path == "math/rand" || path == "math/rand/v2" || path == module && name == "Task.Rand"
 }
 
 // touched reports whether memory at an address, or what it is part of, is written.
+
 func (f *function) touched(written map[*node]bool, addr ssa.Value) bool {
 	if _, ok := addr.(*ssa.Global); ok {
 		return false
@@ -258,7 +269,9 @@ func (f *function) touched(written map[*node]bool, addr ssa.Value) bool {
 }
 
 // usedAfter returns the instructions that use a value after another instruction, before the value is computed anew. The
+
 // use by a phi is in the block that it comes from.
+
 func (f *function) usedAfter(from ssa.Instruction, v ssa.Value) (users []ssa.Instruction) {
 	refs := map[ssa.Instruction]bool{}
 	for _, r := range *v.Referrers() {
@@ -304,6 +317,7 @@ func (f *function) usedAfter(from ssa.Instruction, v ssa.Value) (users []ssa.Ins
 }
 
 // rewritten reports whether the memory of a value is written after a Save: then it may be no more than room.
+
 func (f *function) rewritten(save ssa.Instruction, v ssa.Value) (yes bool) {
 	n := f.unit.node(v).rep()
 	follow(save, func(in ssa.Instruction) bool {
@@ -330,6 +344,7 @@ func (f *function) rewritten(save ssa.Instruction, v ssa.Value) (yes bool) {
 }
 
 // contents returns those of the uses of memory that read it.
+
 func contents(users []ssa.Instruction, v ssa.Value) (reads []ssa.Instruction) {
 	for _, use := range users {
 		switch use := use.(type) {
@@ -357,6 +372,7 @@ func contents(users []ssa.Instruction, v ssa.Value) (reads []ssa.Instruction) {
 }
 
 // nameFor returns the name of the variable that a value is assigned to.
+
 func nameFor(v ssa.Value) string {
 	switch v := v.(type) {
 	case *ssa.Phi:
@@ -378,172 +394,17 @@ func nameFor(v ssa.Value) string {
 }
 
 // stale follows values that a task that is run again does not have.
-type stale struct {
-	f      *function
-	s      saving
-	l      *loop
-	values map[ssa.Value]bool
-	roots  map[ssa.Value]bool
-	at     ssa.Instruction // where it matters
-	what   string
-}
-
-func (k *stale) mark(v ssa.Value) {
-	if v == nil || k.values[v] || isError(v.Type()) {
-		return
-	}
-	k.values[v] = true
-	if v.Referrers() == nil {
-		return
-	}
-	for _, r := range *v.Referrers() {
-		k.use(r, v)
-	}
-}
-
-func (k *stale) sink(in ssa.Instruction, format string, args ...any) {
-	if k.at == nil {
-		k.at, k.what = in, fmt.Sprintf(format, args...)
-	}
-}
 
 // use follows a stale value into an instruction.
-func (k *stale) use(in ssa.Instruction, v ssa.Value) {
-	switch in := in.(type) {
-	case *ssa.Return:
-		k.sink(in, "what the function returns")
-	case *ssa.If:
-		if what := k.f.differs(in, true); what != "" {
-			k.sink(in, "whether %s is called", what)
-		}
-		k.chosen(in)
-	case *ssa.Store:
-		if in.Val != v {
-			if at, ok := in.Addr.(*ssa.IndexAddr); ok && at.Index == v && !variadic(at) {
-				k.stored(in, at)
-			}
-			return
-		}
-		k.stored(in, in.Addr)
-	case *ssa.MapUpdate:
-		k.mark(base(in.Map))
-	case *ssa.Send:
-	case ssa.CallInstruction:
-		k.call(in, v)
-	case *ssa.Slice:
-		if n, ok := number(in.High); ok && n == 0 {
-			return
-		}
-		k.mark(in)
-	case *ssa.IndexAddr:
-		k.mark(in)
-	case *ssa.MakeClosure:
-	case ssa.Value:
-		k.mark(in)
-	}
-}
 
 // chosen follows a stale condition into the variables that its branches assign.
-func (k *stale) chosen(c *ssa.If) {
-	if isCheck(c) {
-		return
-	}
-	for _, b := range k.f.Blocks {
-		for _, in := range b.Instrs {
-			p, ok := in.(*ssa.Phi)
-			if !ok {
-				break
-			}
-			if isError(p.Type()) || same(p.Edges) || k.f.headed(b) != nil {
-				continue
-			}
-			for _, pred := range b.Preds {
-				for _, by := range append(k.f.control[pred], ends(pred)...) {
-					if by == c && (pred == c.Block() || !contains(k.f.control[b], c)) {
-						k.mark(p)
-					}
-				}
-			}
-		}
-	}
-}
-
-func ends(b *ssa.BasicBlock) []*ssa.If {
-	if c, ok := last(b).(*ssa.If); ok {
-		return []*ssa.If{c}
-	}
-	return nil
-}
-
-func contains(list []*ssa.If, c *ssa.If) bool {
-	for _, other := range list {
-		if other == c {
-			return true
-		}
-	}
-	return false
-}
 
 // stored follows a stale value into memory.
-func (k *stale) stored(in ssa.Instruction, addr ssa.Value) {
-	n := k.f.unit.node(addr).rep()
-	for up, i := n, 0; up != nil && i < 8; i++ {
-		if up == k.s.state.rep() {
-			k.sink(in, "the state itself")
-			return
-		}
-		if up.up == nil {
-			break
-		}
-		up = up.up.rep()
-	}
-	for _, b := range k.f.Blocks {
-		for _, other := range b.Instrs {
-			if load, ok := other.(*ssa.UnOp); ok && load.Op == token.MUL && sameAddress(load.X, addr) {
-				k.mark(load)
-			}
-		}
-	}
-	if at, ok := addr.(*ssa.IndexAddr); ok {
-		k.mark(base(at))
-	}
-}
 
 // call follows a stale value into a call.
-func (k *stale) call(in ssa.CallInstruction, v ssa.Value) {
-	if o := operationOf(in); o != nil {
-		for _, d := range o.data {
-			if d == v {
-				k.sink(in, "what is passed to %s", o.name)
-			}
-		}
-		return
-	}
-	c := in.Common()
-	path, name := nameOf(callee(c))
-	if prints(path, name) || path == module || path == "fmt" && len(name) > 5 && name[:6] == "Fprint" {
-		return
-	}
-	if s := k.f.unit.p.called(c); s != nil {
-		for _, sink := range s.Sinks {
-			if sink.Input < len(s.Inputs) && s.Inputs[sink.Input].Param < len(c.Args) && c.Args[s.Inputs[sink.Input].Param] == v {
-				k.sink(in, "what %s passes to %s", name, sink.What)
-			}
-		}
-	}
-	if result := resultOf(in); result != nil {
-		k.mark(result)
-		if _, tuple := result.Type().(*types.Tuple); tuple {
-			for _, r := range *result.Referrers() {
-				if e, ok := r.(*ssa.Extract); ok {
-					k.mark(e)
-				}
-			}
-		}
-	}
-}
 
 // checkRand reports a generator that was asked for before a Save and is used after it.
+
 func (f *function) checkRand(s saving, report reporter) {
 	for _, b := range f.Blocks {
 		for _, in := range b.Instrs {
@@ -570,167 +431,5 @@ func (f *function) mayFollow(a, b ssa.Instruction) (yes bool) {
 }
 
 // checkMemory reports memory that was made before the loop of a Save, is changed in it depending on what was there, and is
+
 // not in the state.
-func (f *function) checkMemory(s saving, l *loop, report reporter) {
-	u := f.unit
-	state := s.state.rep()
-	inState := func(n *node) bool {
-		for i := 0; n != nil && i < 8; i++ {
-			n = n.rep()
-			if n == state {
-				return true
-			}
-			n = n.up
-		}
-		return false
-	}
-	done := map[*node]bool{}
-	for _, c := range f.changedIn(l) {
-		n := c.node.rep()
-		if !c.adds || done[n] || inState(n) || above(state, n) {
-			continue
-		}
-		b := c.base
-		if free, ok := b.(*ssa.FreeVar); ok && free.Parent() != f.Function {
-			for free, ok := b.(*ssa.FreeVar); ok && free.Parent() != f.Function; free, ok = b.(*ssa.FreeVar) {
-				b = binding(free)
-			}
-		}
-		in, ok := b.(ssa.Instruction)
-		if b == nil || ok && (in.Parent() != f.Function || l.blocks[in.Block()]) {
-			continue
-		}
-		if t := deref(b.Type()); isTask(t) || isError(t) || f.cleared(l, n) {
-			continue
-		}
-		if load, ok := loaded(b); ok && inState(u.node(load)) {
-			continue
-		}
-		k := &stale{f: f, s: s, l: l, values: map[ssa.Value]bool{}, roots: map[ssa.Value]bool{}}
-		f.seed(k, n)
-		if k.at == nil {
-			continue
-		}
-		done[n] = true
-		pos := c.in.Pos()
-		if !pos.IsValid() {
-			pos = s.in.Pos()
-		}
-		report(pos, "memory that is changed here was made before Save (%s) and is not in the saved state: a task that is run again finds what it had before its first round, and %s depends on it; make it part of the state",
-			u.p.line(s.in.Pos()), k.what)
-	}
-}
-
-// above reports whether a node has another as a field, through several.
-func above(field, n *node) bool {
-	field = field.rep().up
-	for i := 0; field != nil && i < 8; i++ {
-		field = field.rep()
-		if field == n.rep() {
-			return true
-		}
-		field = field.up
-	}
-	return false
-}
-
-func loaded(v ssa.Value) (ssa.Value, bool) {
-	load, ok := v.(*ssa.UnOp)
-	if ok && load.Op == token.MUL {
-		return load.X, true
-	}
-	return nil, false
-}
-
-// changedIn returns what a loop changes, with what function literals that it calls change.
-func (f *function) changedIn(l *loop) (all []changed) {
-	for _, c := range f.changes() {
-		if l.blocks[c.in.Block()] {
-			all = append(all, c)
-		}
-	}
-	for b := range l.blocks {
-		for _, in := range b.Instrs {
-			call, ok := in.(*ssa.Call)
-			if !ok {
-				continue
-			}
-			if g := f.unit.p.of[closure(call.Call.Value)]; g != nil && g.unit == f.unit && g != f {
-				all = append(all, g.changes()...)
-			}
-		}
-	}
-	return all
-}
-
-// cleared reports whether a loop empties memory, or sets it without regard to what was there.
-func (f *function) cleared(l *loop, n *node) bool {
-	for b := range l.blocks {
-		for _, in := range b.Instrs {
-			switch in := in.(type) {
-			case *ssa.Store:
-				if f.unit.node(in.Addr).rep() == n && !isAdded(in) {
-					return true
-				}
-			case *ssa.Call:
-				if isBuiltin(&in.Call, "clear", "delete", "copy") && f.unit.node(in.Call.Args[0]).rep() == n {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// covers reports whether a value is memory, or has it as a part.
-func (f *function) covers(v ssa.Value, n *node) bool {
-	switch v.(type) {
-	case *ssa.Const, *ssa.Function, *ssa.Global, *ssa.Builtin:
-		return false
-	}
-	return f.unit.node(v).rep() == n.rep() || above(n, f.unit.node(v))
-}
-
-// seed follows all that is read of memory.
-func (f *function) seed(k *stale, n *node) {
-	for _, b := range f.Blocks {
-		for _, in := range b.Instrs {
-			switch in := in.(type) {
-			case *ssa.UnOp:
-				if in.Op == token.MUL && f.covers(in.X, n) && !isGlobal(in.X) {
-					k.mark(in)
-				}
-			case *ssa.Lookup:
-				if f.unit.node(in.X).rep() == n {
-					k.mark(in)
-				}
-			case *ssa.Range:
-				if f.unit.node(in.X).rep() == n {
-					k.mark(in)
-				}
-			case *ssa.Return:
-				for _, v := range in.Results {
-					if f.covers(v, n) {
-						k.sink(in, "what the function returns")
-					}
-				}
-			case ssa.CallInstruction:
-				if o := operationOf(in); o != nil {
-					for _, d := range o.data {
-						if o.name != "Save" && f.covers(d, n) {
-							k.sink(in, "what is passed to %s", o.name)
-						}
-					}
-					continue
-				}
-				for _, a := range in.Common().Args {
-					if f.covers(a, n) {
-						k.call(in, a)
-					}
-				}
-			}
-		}
-	}
-}
-
-func isGlobal(v ssa.Value) bool { _, ok := v.(*ssa.Global); return ok }

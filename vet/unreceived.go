@@ -21,7 +21,7 @@ func checkUnreceived(f *function, report reporter) {
 	}
 	for _, s := range sends {
 		next := f.firstSaves(s)
-		if len(next) == 0 || f.hidden(s) {
+		if len(next) == 0 || f.hidden() {
 			continue
 		}
 		if f.earlier(s, recvs) {
@@ -46,7 +46,7 @@ func checkUnreceived(f *function, report reporter) {
 
 // earlier reports whether between two Saves all tasks, whatever their rank, receive what an operation sends only before it.
 func (f *function) earlier(s *operation, recvs []*operation) bool {
-	any := false
+	some := false
 	for _, r := range recvs {
 		if !sameTag(s, r) {
 			continue
@@ -61,9 +61,9 @@ func (f *function) earlier(s *operation, recvs []*operation) bool {
 		if !f.reaches(r.call, s.call) || f.reaches(s.call, r.call) {
 			return false
 		}
-		any = true
+		some = true
 	}
-	return any
+	return some
 }
 
 // sameTag reports whether a message may be received by an operation.
@@ -88,12 +88,8 @@ func (f *function) firstSaves(o *operation) map[ssa.Instruction]bool {
 	return found
 }
 
-// sameEpoch reports whether two operations may come after the same Save: there is none between them.
+// sameEpoch reports whether two operations may come after the same Save.
 func (f *function) sameEpoch(a, b *operation) bool {
-	return f.savesBefore(a, b)
-}
-
-func (f *function) savesBefore(a, b *operation) bool {
 	one, two := f.lastSaves(a), f.lastSaves(b)
 	for s := range one {
 		if two[s] {
@@ -136,8 +132,8 @@ func (f *function) reaches(from, to ssa.Instruction) (yes bool) {
 	return yes
 }
 
-// hidden reports whether functions that are called may receive what an operation sends.
-func (f *function) hidden(*operation) bool {
+// hidden reports whether functions that are called may receive what this one sends.
+func (f *function) hidden() bool {
 	for _, b := range f.Blocks {
 		for _, in := range b.Instrs {
 			if call, ok := in.(ssa.CallInstruction); ok {

@@ -13,6 +13,7 @@
 package vet
 
 import (
+	"fmt"
 	"go/token"
 	"sort"
 	"strings"
@@ -79,7 +80,7 @@ func run(pass *analysis.Pass) (any, error) {
 					return
 				}
 				reported[k] = true
-				found = append(found, analysis.Diagnostic{Pos: pos, Category: r.name, Message: p.message(format, args...) + " [" + r.name + "]"})
+				found = append(found, analysis.Diagnostic{Pos: pos, Category: r.name, Message: fmt.Sprintf(format, args...) + " [" + r.name + "]"})
 			})
 		}
 	}

@@ -8,8 +8,6 @@ import (
 
 var sequence int
 
-func nextNumber() int { return sequence }
-
 // packageVariable numbers its messages.
 func packageVariable(ctx context.Context, t *coppice.Task) (any, error) {
 	for range 3 {

@@ -13,12 +13,12 @@ func heatConverges(ctx context.Context, t *coppice.Task) (any, error) {
 		Round int
 		X     []float64
 	}{X: make([]float64, 4)}
-	grid, next := s.X, make([]float64, 4)
+	next := make([]float64, 4)
 	for change := 1.0; change > 0.1 && s.Round < 12; s.Round++ {
 		if err := coppice.Save(ctx, t, &s); err != nil {
 			return nil, err
 		}
-		grid = s.X
+		grid := s.X
 		sum, err := coppice.AllReduce(ctx, t, grid[0]+grid[3], coppice.Sum)
 		if err != nil {
 			return nil, err
