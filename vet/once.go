@@ -12,8 +12,6 @@ func checkOnce(f *function, report reporter) {
 			switch in := in.(type) {
 			case *ssa.Store:
 				f.leaves(in.Addr, in, report)
-			case *ssa.MapUpdate:
-				f.leaves(in.Map, in, report)
 			case ssa.CallInstruction:
 				if o := operationOf(in); o != nil {
 					report(in.Pos(), "%s is called inside Once: a task that is run again does not call the function, so the operation would be missing; call it outside", o.name)
@@ -27,6 +25,9 @@ func checkOnce(f *function, report reporter) {
 
 // leaves reports a change of a variable of the function around that of Once, if something reads it there.
 func (f *function) leaves(addr ssa.Value, in ssa.Instruction, report reporter) {
+	if _, element := addr.(*ssa.IndexAddr); element { // it may be a cache
+		return
+	}
 	v, ok := base(addr).(*ssa.FreeVar)
 	if !ok {
 		return

@@ -2,6 +2,7 @@ package vet
 
 import (
 	"go/token"
+	"go/types"
 
 	"golang.org/x/tools/go/ssa"
 )
@@ -130,6 +131,58 @@ func (f *function) covers(v ssa.Value, n *node) bool {
 	return f.unit.node(v).rep() == n.rep() || above(n, f.unit.node(v))
 }
 
+// reads follows memory into a call that gets it, or what it is part of.
+func (k *stale) reads(in ssa.CallInstruction, n *node) {
+	u, c := k.f.unit, in.Common()
+	s := u.p.called(c)
+	if s == nil {
+		for _, a := range c.Args {
+			if k.f.covers(a, n) {
+				k.call(in, a)
+			}
+		}
+		return
+	}
+	touches := func(i int) bool {
+		if i >= len(s.Inputs) || s.Inputs[i].Param >= len(c.Args) {
+			return false
+		}
+		a := c.Args[s.Inputs[i].Param]
+		switch a.(type) {
+		case *ssa.Const, *ssa.Function, *ssa.Global, *ssa.Builtin:
+			return false
+		}
+		part := u.at(u.node(a), s.Inputs[i].Fields)
+		return part.rep() == n.rep() || above(n, part) || above(part, n)
+	}
+	for _, sink := range s.Sinks {
+		if touches(sink.Input) {
+			k.sink(in, "what %s passes to %s", callee(c).Name(), sink.What)
+		}
+	}
+	result := resultOf(in)
+	if result == nil {
+		return
+	}
+	tuple, several := result.Type().(*types.Tuple)
+	for i, r := range s.Results {
+		for _, from := range inputsOf(taint{mask: r.Mask}) {
+			if !touches(from) {
+				continue
+			}
+			if !several {
+				k.mark(result)
+				continue
+			}
+			for _, ref := range *result.Referrers() {
+				if e, ok := ref.(*ssa.Extract); ok && e.Index == i && i < tuple.Len() {
+					k.mark(e)
+				}
+			}
+		}
+	}
+}
+
 // seed follows all that is read of memory.
 
 func (f *function) seed(k *stale, n *node) {
@@ -165,7 +218,7 @@ func (f *function) seed(k *stale, n *node) {
 				}
 				for _, a := range in.Common().Args {
 					if f.covers(a, n) {
-						k.call(in, a)
+						k.reads(in, n)
 					}
 				}
 			}
