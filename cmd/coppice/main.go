@@ -54,6 +54,7 @@ type commands struct {
 	Tree            treeCmd            `cmd:"" set:"trees=binomial, kary:k, lame:k or optimal" help:"Print a broadcast tree: the parent of every rank."`
 	Tune            tuneCmd            `cmd:"" help:"Choose how long to gossip before correction, by the model, or algorithms of collectives, by measurement."`
 	VersionCmd      versionCmd         `cmd:"" name:"version" help:"Print the version."`
+	Vet             vetCmd             `cmd:"" help:"Find, in the source of programs, what breaks the user's duties."`
 	Wait            waitCmd            `cmd:"" help:"Wait until a detached job ends."`
 
 	processes
