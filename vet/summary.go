@@ -124,7 +124,7 @@ func (p *program) summarize() {
 		}
 	}
 	for obj, u := range p.declared {
-		if u.summary.size() > 0 {
+		if obj.Exported() && u.summary.size() > 0 {
 			p.pass.ExportObjectFact(obj, u.summary)
 		}
 	}
