@@ -105,6 +105,18 @@ func (u *unit) results(g *function, result ssa.Value) {
 // apply is a call of a function of which a summary is known.
 func (u *unit) apply(s *summary, in ssa.CallInstruction) {
 	args := in.Common().Args
+	for _, to := range s.Sorts {
+		if to.Param >= len(args) {
+			continue
+		}
+		switch args[to.Param].(type) {
+		case *ssa.Const, *ssa.Function, *ssa.Global:
+			continue
+		}
+		if n := u.at(u.node(args[to.Param]), to.Fields).rep(); !n.sorted {
+			n.sorted, u.changed = true, true
+		}
+	}
 	for _, w := range s.Writes {
 		if w.To.Param >= len(args) {
 			continue

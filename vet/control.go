@@ -171,9 +171,6 @@ func errorBranch(c *ssa.If) int {
 // failing reports whether all that follows is to return an error, or to panic.
 func failing(b *ssa.BasicBlock) bool {
 	for range 4 {
-		if len(b.Preds) > 1 {
-			return false
-		}
 		for _, in := range b.Instrs {
 			if call, ok := in.(ssa.CallInstruction); ok && operationOf(call) != nil {
 				return false
@@ -187,15 +184,66 @@ func failing(b *ssa.BasicBlock) bool {
 				return false
 			}
 			err := end.Results[len(end.Results)-1]
-			if c, ok := err.(*ssa.Const); ok && c.IsNil() {
-				return false
-			}
-			return isError(err.Type())
+			return isError(err.Type()) && failure(err, b)
 		case *ssa.Jump:
 			b = b.Succs[0]
 			continue
 		}
 		return false
+	}
+	return false
+}
+
+// failure reports whether an error that a block returns is not nil: it is made there, or was compared with nil.
+func failure(err ssa.Value, b *ssa.BasicBlock) bool {
+	switch err := err.(type) {
+	case *ssa.Const:
+		return false
+	case *ssa.MakeInterface:
+		return true
+	case *ssa.UnOp:
+		if isGlobal(err.X) {
+			return true
+		}
+	case *ssa.Call:
+		path, _ := nameOf(callee(&err.Call))
+		if path == "fmt" || path == "errors" || path == "context" {
+			return true
+		}
+		for _, a := range err.Call.Args { // what wraps an error, but calls no operation
+			if isError(a.Type()) && !hasTask(err.Call.Signature()) {
+				return true
+			}
+		}
+		if err.Block() == b {
+			return false
+		}
+	}
+	for ; len(b.Preds) == 1; b = b.Preds[0] {
+		c, ok := last(b.Preds[0]).(*ssa.If)
+		if !ok {
+			continue
+		}
+		if !errorCheck(c) || b.Preds[0].Succs[errorBranch(c)] != b {
+			continue
+		}
+		if x := c.Cond.(*ssa.BinOp).X; x == err || sameAddress(x, err) || isPart(err, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPart reports whether an error may be another: a variable to which it is assigned.
+func isPart(v, of ssa.Value) bool {
+	p, ok := v.(*ssa.Phi)
+	if !ok {
+		return false
+	}
+	for _, e := range p.Edges {
+		if e == of {
+			return true
+		}
 	}
 	return false
 }

@@ -10,11 +10,9 @@ import (
 )
 
 // stepsMax bounds how often the instructions of a unit are gone through.
-
 const stepsMax = 25
 
 // solve finds what the values of a unit depend on.
-
 func (u *unit) solve() {
 	for range stepsMax {
 		u.changed = false
@@ -32,14 +30,12 @@ func (u *unit) solve() {
 }
 
 // why says what a source is, and where.
-
 func (p *program) why(what string, pos token.Pos) string {
 	at := p.pass.Fset.Position(pos)
 	return fmt.Sprintf("%s, %s:%d", what, filepath.Base(at.Filename), at.Line)
 }
 
 // pass hands a value on: memory is the same memory, anything else depends on it.
-
 func (u *unit) pass(to, from ssa.Value) {
 	if refers(to.Type()) && refers(from.Type()) {
 		u.same(to, from)
@@ -154,7 +150,6 @@ func (u *unit) step(f *function, in ssa.Instruction) {
 }
 
 // tupleOwn is the taint of a tuple that is not one of its parts'.
-
 func (u *unit) tupleOwn(v ssa.Value) taint { return u.node(v).rep().taint }
 
 func (u *unit) phi(f *function, in *ssa.Phi) {
@@ -215,7 +210,6 @@ func same(values []ssa.Value) bool {
 }
 
 // headed returns the loop that a block is the header of, or nil.
-
 func (f *function) headed(b *ssa.BasicBlock) *loop {
 	for _, l := range f.loops {
 		if l.header == b {
@@ -224,12 +218,6 @@ func (f *function) headed(b *ssa.BasicBlock) *loop {
 	}
 	return nil
 }
-
-// compared reports whether the loop compares a value with the variable that it is assigned to: the largest of a map does
-
-// not depend on the order.
-
-// isSum reports whether a value comes of its variable by exact arithmetic, whose order makes no difference.
 
 func isBuiltin(c *ssa.CallCommon, names ...string) bool {
 	b, ok := c.Value.(*ssa.Builtin)
@@ -244,18 +232,7 @@ func isBuiltin(c *ssa.CallCommon, names ...string) bool {
 	return false
 }
 
-// accumulate sees sums of floats and strings in the order of a map.
-
-// carries reports whether a value is that of a variable to which the result is assigned.
-
-// captured reports whether a value is loaded from a variable of the function around a literal.
-
-// leaving is the taint of a value in a block: an element that leaves its loop by a break that nothing guards is that
-
-// which happened to come first.
-
 // implicit is the taint of the conditions under which a block is reached.
-
 func (u *unit) implicit(f *function, b *ssa.BasicBlock) (t taint) {
 	for _, c := range f.conditions(b) {
 		t.join(u.of(c.Cond))
@@ -282,7 +259,6 @@ func (u *unit) unary(f *function, in *ssa.UnOp) {
 }
 
 // receive is what comes out of a channel.
-
 func (u *unit) receive(f *function, in *ssa.UnOp) {
 	to := u.node(in)
 	if in.CommaOk {
@@ -323,7 +299,6 @@ func (u *unit) lookup(in *ssa.Lookup) {
 }
 
 // next is a key and a value of a map, in a loop.
-
 func (u *unit) next(in *ssa.Next) {
 	if in.IsString {
 		u.add(in, u.of(in.Iter))
@@ -351,7 +326,6 @@ func (u *unit) next(in *ssa.Next) {
 }
 
 // selected is what a select chose.
-
 func (u *unit) selected(in *ssa.Select) {
 	choices := 0
 	for _, s := range in.States {
@@ -378,7 +352,6 @@ func (u *unit) selected(in *ssa.Select) {
 }
 
 // isDone reports whether a channel is that of a context.
-
 func isDone(v ssa.Value) bool {
 	c, ok := v.(*ssa.Call)
 	if !ok {
@@ -405,7 +378,7 @@ func (u *unit) store(f *function, in *ssa.Store) {
 			}
 		}
 	}
-	if !variadicStore(in) {
+	if !variadicStore(in) && !f.makes(in) {
 		t = t.without(1 << element)
 	}
 	if g, ok := in.Addr.(*ssa.Global); ok {
@@ -429,7 +402,6 @@ func (u *unit) store(f *function, in *ssa.Store) {
 }
 
 // variadic reports whether memory is the array of the arguments of one call.
-
 func variadic(at *ssa.IndexAddr) bool {
 	a, ok := at.X.(*ssa.Alloc)
 	return ok && a.Comment == "varargs"
@@ -440,10 +412,7 @@ func variadicStore(in *ssa.Store) bool {
 	return ok && variadic(at)
 }
 
-// isAdded reports whether what is stored is computed from what was there.
-
 // globals is the taint of a package variable.
-
 func (u *unit) globals(g *ssa.Global) taint {
 	if g.Pkg != nil && g.Pkg.Pkg.Path() == "os" && g.Name() == "Stdin" {
 		return source(outside, "os.Stdin")
@@ -451,10 +420,7 @@ func (u *unit) globals(g *ssa.Global) taint {
 	return u.p.counted[g]
 }
 
-// madeOrder reports whether a taint has the order of a map that a value does not have.
-
 // count notes that a task changes a package variable depending on what it was.
-
 func (u *unit) count(f *function, g *ssa.Global, in *ssa.Store) {
 	if !f.ofTask() || f.inOnce() {
 		return

@@ -7,6 +7,8 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
+// compared reports whether the loop compares a value with the variable that it is assigned to: the largest of a map does
+// not depend on the order.
 func compared(variable *ssa.Phi, v ssa.Value, l *loop) bool {
 	sources := map[ssa.Value]bool{variable: true}
 	var trace func(v ssa.Value)
@@ -49,6 +51,7 @@ func comparison(op token.Token) bool {
 	return false
 }
 
+// isSum reports whether a value comes of its variable by exact arithmetic, whose order makes no difference.
 func isSum(v ssa.Value, variable *ssa.Phi) bool {
 	seen := map[ssa.Value]bool{}
 	var is func(v ssa.Value) bool
@@ -77,6 +80,7 @@ func isSum(v ssa.Value, variable *ssa.Phi) bool {
 	return is(v)
 }
 
+// accumulate sees sums of floats and strings in the order of a map.
 func (u *unit) accumulate(f *function, in *ssa.BinOp) {
 	basic, ok := in.Type().Underlying().(*types.Basic)
 	if !ok || basic.Info()&(types.IsFloat|types.IsComplex|types.IsString) == 0 || comparison(in.Op) {
@@ -97,6 +101,7 @@ func (u *unit) accumulate(f *function, in *ssa.BinOp) {
 	}
 }
 
+// carries reports whether a value is that of a variable to which the result is assigned.
 func carries(v ssa.Value, result ssa.Value) bool {
 	switch v := v.(type) {
 	case *ssa.Phi:
@@ -137,6 +142,7 @@ func carries(v ssa.Value, result ssa.Value) bool {
 	return false
 }
 
+// captured reports whether a value is loaded from a variable of the function around a literal.
 func captured(v ssa.Value) bool {
 	load, ok := v.(*ssa.UnOp)
 	if !ok {
@@ -167,6 +173,8 @@ func sameAddress(a, b ssa.Value) bool {
 	return false
 }
 
+// leaving is the taint of a value in a block: an element that leaves its loop by a break that nothing guards is that
+// which happened to come first.
 func (u *unit) leaving(f *function, v ssa.Value, b *ssa.BasicBlock) taint {
 	return u.leavingBy(f, v, b, b)
 }
@@ -198,6 +206,7 @@ func (u *unit) leavingBy(f *function, v ssa.Value, by, to *ssa.BasicBlock) taint
 	return t
 }
 
+// isAdded reports whether what is stored is computed from what was there.
 func isAdded(in *ssa.Store) bool {
 	b, ok := in.Val.(*ssa.BinOp)
 	if !ok {
@@ -242,4 +251,16 @@ func declaredOutside(addr ssa.Value, l *loop) bool {
 	}
 }
 
+// madeOrder reports whether a taint has the order of a map that a value does not have.
 func madeOrder(t, of taint) bool { return t.has(1<<order) && !of.has(1<<order) }
+
+// makes reports whether a store fills a field of a struct that is made in the same round of a loop.
+func (f *function) makes(in *ssa.Store) bool {
+	at, ok := in.Addr.(*ssa.FieldAddr)
+	if !ok {
+		return false
+	}
+	a, ok := at.X.(*ssa.Alloc)
+	l := f.innermost(in.Block())
+	return ok && l != nil && l.blocks[a.Block()]
+}

@@ -145,7 +145,7 @@ func (u *unit) mark(f *function) {
 				}
 			}
 			if g := u.p.of[run]; g != nil && started != "" {
-				g.many = g.started != "" || f.innermost(b) != nil
+				g.many = g.started != "" || f.innermost(b) != nil || f.Parent() != nil
 				g.started = started
 			}
 		}

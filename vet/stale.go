@@ -8,6 +8,7 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
+// stale follows values that a task that is run again does not have.
 type stale struct {
 	f      *function
 	s      saving
@@ -35,6 +36,7 @@ func (k *stale) sink(in ssa.Instruction, format string, args ...any) {
 	}
 }
 
+// use follows a stale value into an instruction.
 func (k *stale) use(in ssa.Instruction, v ssa.Value) {
 	switch in := in.(type) {
 	case *ssa.Return:
@@ -70,6 +72,7 @@ func (k *stale) use(in ssa.Instruction, v ssa.Value) {
 	}
 }
 
+// chosen follows a stale condition into the variables that its branches assign.
 func (k *stale) chosen(c *ssa.If) {
 	if isCheck(c) {
 		return
@@ -110,6 +113,7 @@ func contains(list []*ssa.If, c *ssa.If) bool {
 	return false
 }
 
+// stored follows a stale value into memory.
 func (k *stale) stored(in ssa.Instruction, addr ssa.Value) {
 	n := k.f.unit.node(addr).rep()
 	for up, i := n, 0; up != nil && i < 8; i++ {
@@ -134,6 +138,7 @@ func (k *stale) stored(in ssa.Instruction, addr ssa.Value) {
 	}
 }
 
+// call follows a stale value into a call.
 func (k *stale) call(in ssa.CallInstruction, v ssa.Value) {
 	if o := operationOf(in); o != nil {
 		for _, d := range o.data {

@@ -8,9 +8,7 @@ import (
 )
 
 // checkState reports what changes from one Save to the next and is not in the state: a task that is run again finds in it
-
 // what it had before the first Save.
-
 func checkState(f *function, report reporter) {
 	if f.inOnce() {
 		return
@@ -56,14 +54,12 @@ func checkState(f *function, report reporter) {
 }
 
 // saving is a call of Save, or of a function that calls it.
-
 type saving struct {
 	in    ssa.CallInstruction
 	state *node
 }
 
 // saves returns the calls of a function that save the task's state.
-
 func (f *function) saves() (all []saving) {
 	for _, b := range f.Blocks {
 		for _, in := range b.Instrs {
@@ -97,7 +93,6 @@ func (f *function) saves() (all []saving) {
 }
 
 // outermost returns the largest loop that contains a block, or nil.
-
 func (f *function) outermost(b *ssa.BasicBlock) (found *loop) {
 	for _, l := range f.loops {
 		if l.blocks[b] && (found == nil || len(l.blocks) > len(found.blocks)) {
@@ -108,9 +103,7 @@ func (f *function) outermost(b *ssa.BasicBlock) (found *loop) {
 }
 
 // carried returns the values of a loop that vary from round to round and are used after a Save, though they were computed
-
 // before it.
-
 func (f *function) carried(s saving, l *loop) (found []ssa.Value) {
 	invariant := f.invariants(l)
 	for _, b := range f.Blocks {
@@ -155,7 +148,6 @@ func (f *function) carried(s saving, l *loop) (found []ssa.Value) {
 }
 
 // known reports whether a condition says what a value is where an instruction comes: the same in every round.
-
 func known(v ssa.Value, at ssa.Instruction) bool {
 	for _, ref := range *v.Referrers() {
 		if c, ok := ref.(*ssa.If); ok && (c.Block().Succs[0].Dominates(at.Block()) || c.Block().Succs[1].Dominates(at.Block())) {
@@ -166,7 +158,6 @@ func known(v ssa.Value, at ssa.Instruction) bool {
 }
 
 // varies reports whether values of a type are data.
-
 func varies(t types.Type) bool {
 	if isError(t) || isTask(t) || isFuture(t) {
 		return false
@@ -185,7 +176,6 @@ func varies(t types.Type) bool {
 func isStruct(t types.Type) bool { _, ok := t.Underlying().(*types.Struct); return ok }
 
 // invariants returns the values of a loop that are the same in every round.
-
 func (f *function) invariants(l *loop) map[ssa.Value]bool {
 	same := map[ssa.Value]bool{}
 	written := map[*node]bool{}
@@ -244,13 +234,11 @@ func (f *function) invariants(l *loop) map[ssa.Value]bool {
 }
 
 // strideOf reports whether every call of a function gives something new: a random generator's.
-
 func strideOf(path, name string) bool {
 	return path == "math/rand" || path == "math/rand/v2" || path == module && name == "Task.Rand"
 }
 
 // touched reports whether memory at an address, or what it is part of, is written.
-
 func (f *function) touched(written map[*node]bool, addr ssa.Value) bool {
 	if _, ok := addr.(*ssa.Global); ok {
 		return false
@@ -269,9 +257,7 @@ func (f *function) touched(written map[*node]bool, addr ssa.Value) bool {
 }
 
 // usedAfter returns the instructions that use a value after another instruction, before the value is computed anew. The
-
 // use by a phi is in the block that it comes from.
-
 func (f *function) usedAfter(from ssa.Instruction, v ssa.Value) (users []ssa.Instruction) {
 	refs := map[ssa.Instruction]bool{}
 	for _, r := range *v.Referrers() {
@@ -317,7 +303,6 @@ func (f *function) usedAfter(from ssa.Instruction, v ssa.Value) (users []ssa.Ins
 }
 
 // rewritten reports whether the memory of a value is written after a Save: then it may be no more than room.
-
 func (f *function) rewritten(save ssa.Instruction, v ssa.Value) (yes bool) {
 	n := f.unit.node(v).rep()
 	follow(save, func(in ssa.Instruction) bool {
@@ -344,7 +329,6 @@ func (f *function) rewritten(save ssa.Instruction, v ssa.Value) (yes bool) {
 }
 
 // contents returns those of the uses of memory that read it.
-
 func contents(users []ssa.Instruction, v ssa.Value) (reads []ssa.Instruction) {
 	for _, use := range users {
 		switch use := use.(type) {
@@ -372,7 +356,6 @@ func contents(users []ssa.Instruction, v ssa.Value) (reads []ssa.Instruction) {
 }
 
 // nameFor returns the name of the variable that a value is assigned to.
-
 func nameFor(v ssa.Value) string {
 	switch v := v.(type) {
 	case *ssa.Phi:
@@ -393,18 +376,7 @@ func nameFor(v ssa.Value) string {
 	return "a value computed before Save"
 }
 
-// stale follows values that a task that is run again does not have.
-
-// use follows a stale value into an instruction.
-
-// chosen follows a stale condition into the variables that its branches assign.
-
-// stored follows a stale value into memory.
-
-// call follows a stale value into a call.
-
 // checkRand reports a generator that was asked for before a Save and is used after it.
-
 func (f *function) checkRand(s saving, report reporter) {
 	for _, b := range f.Blocks {
 		for _, in := range b.Instrs {
@@ -429,7 +401,5 @@ func (f *function) mayFollow(a, b ssa.Instruction) (yes bool) {
 	})
 	return yes
 }
-
-// checkMemory reports memory that was made before the loop of a Save, is changed in it depending on what was there, and is
 
 // not in the state.

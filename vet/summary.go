@@ -14,6 +14,7 @@ type summary struct {
 	Aliases    []alias
 	Writes     []write
 	Changes    []change
+	Sorts      []input // that it puts in order
 	Sinks      []sink
 	Conditions []int    // inputs that decide which operations are called
 	Uneven     []int    // inputs that decide it, and the operations differ
@@ -132,7 +133,7 @@ func (p *program) summarize() {
 
 // size grows with what a summary says.
 func (s *summary) size() int {
-	n := len(s.Aliases) + len(s.Changes) + len(s.Sinks) + len(s.Conditions) + len(s.Uneven) + len(s.Operations) + len(s.Messages) + len(s.Saves) + len(s.Exits)
+	n := len(s.Aliases) + len(s.Sorts) + len(s.Changes) + len(s.Sinks) + len(s.Conditions) + len(s.Uneven) + len(s.Operations) + len(s.Messages) + len(s.Saves) + len(s.Exits)
 	for _, r := range s.Results {
 		n += bits(r.Mask)
 	}
@@ -165,6 +166,9 @@ func (u *unit) conclude() {
 			continue
 		}
 		n := u.at(u.node(u.top.Params[in.Param]), in.Fields)
+		if n.rep().sorted {
+			s.Sorts = append(s.Sorts, in)
+		}
 		if t := n.rep().taint.without(1<<(inputShift+i) | 1<<element); t.mask != 0 {
 			s.Writes = append(s.Writes, write{in, t.flow()})
 		}
@@ -176,7 +180,7 @@ func (u *unit) conclude() {
 }
 
 func (u *unit) concludeFunction(s *summary, f *function) {
-	if f.ofOnce != nil {
+	if f.ofOnce != nil || f.ofOtherJob() {
 		return
 	}
 	for _, c := range f.changes() {
@@ -260,6 +264,31 @@ func (u *unit) concludeFunction(s *summary, f *function) {
 		}
 	}
 	s.Conditions, s.Uneven, s.Sinks, s.Changes, s.Saves = distinct(s.Conditions), distinct(s.Uneven), distinctBy(s.Sinks), distinctBy(s.Changes), distinct(s.Saves)
+}
+
+// ofOtherJob reports whether a function literal is the program of a job, not a part of the function around it: it has a task
+// of its own.
+func (f *function) ofOtherJob() bool {
+	for g := f.Function; g.Parent() != nil; g = g.Parent() {
+		if own := f.unit.p.of[g]; hasTask(g.Signature) && (own == nil || own.started != "coppice.Go") && !f.unit.invoked(g) {
+			return true
+		}
+	}
+	return false
+}
+
+// invoked reports whether the unit itself calls a function literal.
+func (u *unit) invoked(g *ssa.Function) bool {
+	for _, f := range u.functions {
+		for _, b := range f.Blocks {
+			for _, in := range b.Instrs {
+				if call, ok := in.(ssa.CallInstruction); ok && !call.Common().IsInvoke() && closure(call.Common().Value) == g {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // listMax bounds how many operations a summary lists.

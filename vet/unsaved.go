@@ -7,6 +7,7 @@ import (
 	"golang.org/x/tools/go/ssa"
 )
 
+// checkMemory reports memory that was made before the loop of a Save, is changed in it depending on what was there, and is
 func (f *function) checkMemory(s saving, l *loop, report reporter) {
 	u := f.unit
 	state := s.state.rep()
@@ -58,7 +59,6 @@ func (f *function) checkMemory(s saving, l *loop, report reporter) {
 }
 
 // above reports whether a node has another as a field, through several.
-
 func above(field, n *node) bool {
 	field = field.rep().up
 	for i := 0; field != nil && i < 8; i++ {
@@ -80,7 +80,6 @@ func loaded(v ssa.Value) (ssa.Value, bool) {
 }
 
 // changedIn returns what a loop changes, with what function literals that it calls change.
-
 func (f *function) changedIn(l *loop) (all []changed) {
 	for _, c := range f.changes() {
 		if l.blocks[c.in.Block()] {
@@ -102,7 +101,6 @@ func (f *function) changedIn(l *loop) (all []changed) {
 }
 
 // cleared reports whether a loop empties memory, or sets it without regard to what was there.
-
 func (f *function) cleared(l *loop, n *node) bool {
 	for b := range l.blocks {
 		for _, in := range b.Instrs {
@@ -122,7 +120,6 @@ func (f *function) cleared(l *loop, n *node) bool {
 }
 
 // covers reports whether a value is memory, or has it as a part.
-
 func (f *function) covers(v ssa.Value, n *node) bool {
 	switch v.(type) {
 	case *ssa.Const, *ssa.Function, *ssa.Global, *ssa.Builtin:
@@ -184,7 +181,6 @@ func (k *stale) reads(in ssa.CallInstruction, n *node) {
 }
 
 // seed follows all that is read of memory.
-
 func (f *function) seed(k *stale, n *node) {
 	for _, b := range f.Blocks {
 		for _, in := range b.Instrs {

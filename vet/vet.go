@@ -97,7 +97,7 @@ func isUserCode(pass *analysis.Pass) bool {
 	path := pass.Pkg.Path()
 	if rest, ours := strings.CutPrefix(path, module+"/"); path == module || ours {
 		first, _, _ := strings.Cut(rest, "/")
-		return ours && strings.Contains(" apps examples bench test vet ", " "+first+" ")
+		return ours && strings.Contains(" apps cmd examples bench test vet ", " "+first+" ")
 	}
 	first, _, _ := strings.Cut(path, "/")
 	return strings.Contains(first, ".") || pass.Module != nil && pass.Module.Path != "" || !standard[first]
