@@ -264,7 +264,10 @@ func (u *unit) receive(f *function, in *ssa.UnOp) {
 	if in.CommaOk {
 		to = u.field(to, 0)
 	}
-	elem := in.X.Type().Underlying().(*types.Chan).Elem()
+	elem := in.Type()
+	if tuple, ok := elem.(*types.Tuple); ok {
+		elem = tuple.At(0).Type()
+	}
 	if refers(elem) {
 		u.unify(to, u.node(in.X))
 		to = u.node(in)
@@ -308,9 +311,9 @@ func (u *unit) next(in *ssa.Next) {
 	if !ok {
 		return
 	}
-	m := it.X.Type().Underlying().(*types.Map)
+	parts := in.Type().(*types.Tuple) // also of a map of a type parameter
 	t := joined(u.allOf(it.X).without(1<<element), source(element, u.p.why("a loop over a map", it.Pos())))
-	for i, typ := range []types.Type{m.Key(), m.Elem()} {
+	for i, typ := range []types.Type{parts.At(1).Type(), parts.At(2).Type()} {
 		n := u.field(u.node(in), 1+i)
 		if refers(typ) && i == 1 {
 			// elements that are memory are taken for the map: they are no news

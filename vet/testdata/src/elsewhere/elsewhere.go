@@ -35,6 +35,14 @@ func Keys(m map[string]int) (keys []string) {
 	return keys
 }
 
+// Any has the order of a map of a type parameter, or of a channel.
+func Any[M ~map[K]V, C ~chan K, K comparable, V any](m M, c C) (keys []K) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	return append(keys, <-c)
+}
+
 // Twice depends on its argument alone.
 func Twice(n int) int {
 	fmt.Fprintln(os.Stderr, time.Now())

@@ -33,6 +33,11 @@ func keys(ctx context.Context, t *coppice.Task, m map[string]int) error {
 	return err
 }
 
+func generic(ctx context.Context, t *coppice.Task, m map[string]int, c chan string) error {
+	_, err := coppice.Broadcast(ctx, t, elsewhere.Any(m, c)) // want `the order of a map`
+	return err
+}
+
 func random(ctx context.Context, t *coppice.Task) error {
 	for _, i := range elsewhere.Shuffled(4) { // want `whether Broadcast.* is called depends on random numbers`
 		if _, err := coppice.Broadcast(ctx, t, i); err != nil { // want `random numbers`
