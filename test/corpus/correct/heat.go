@@ -11,25 +11,25 @@ func heat(ctx context.Context, t *coppice.Task) (any, error) {
 	const own, rounds = 6, 5
 	s := struct {
 		Round int
-		Rod   []float64 // with a ghost at each end
-	}{Rod: make([]float64, own+2)}
-	for i := 1; i <= own; i++ {
-		s.Rod[i] = float64(t.Rank()*own + i)
+		Rod   []float64
+	}{Rod: make([]float64, own)}
+	for i := range s.Rod {
+		s.Rod[i] = float64(t.Rank()*own + i + 1)
 	}
-	next := make([]float64, own+2)
+	now := make([]float64, own+2) // with a ghost at each end, which is not saved
 	for ; s.Round < rounds; s.Round++ {
 		if err := coppice.Save(ctx, t, &s); err != nil {
 			return nil, err
 		}
-		if err := exchange(ctx, t, s.Rod); err != nil {
+		copy(now[1:], s.Rod)
+		if err := exchange(ctx, t, now); err != nil {
 			return nil, err
 		}
-		for i := 1; i <= own; i++ {
-			next[i] = s.Rod[i] + (s.Rod[i-1]-2*s.Rod[i]+s.Rod[i+1])/4
+		for i := range s.Rod {
+			s.Rod[i] = now[i+1] + (now[i]-2*now[i+1]+now[i+2])/4
 		}
-		s.Rod, next = next, s.Rod
 	}
-	return s.Rod[1 : own+1], nil
+	return s.Rod, nil
 }
 
 // exchange fills the ghosts of a rod with the ends of the neighbours.
