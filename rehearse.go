@@ -249,8 +249,13 @@ func (c *callRecord) differs(before *callRecord) string {
 		return fmt.Sprintf("it calls %s at %s; before, %s", c.op, caller(), before.op)
 	case c.typ != before.typ:
 		return fmt.Sprintf("%s at %s is of %s; before, of %s", c.op, caller(), c.typ, before.typ)
-	case c.peer != before.peer || c.tag != before.tag:
-		return fmt.Sprintf("%s at %s has to do with task %d and tag %d; before, with task %d and tag %d", c.op, caller(), c.peer, c.tag, before.peer, before.tag)
+	case c.peer == before.peer && c.tag == before.tag:
+	case c.op == "split":
+		return fmt.Sprintf("split at %s has color %d and key %d; before, %d and %d", caller(), c.peer, c.tag, before.peer, before.tag)
+	default:
+		return fmt.Sprintf("%s at %s is for task %d and tag %d; before, for task %d and tag %d", c.op, caller(), c.peer, c.tag, before.peer, before.tag)
+	}
+	switch {
 	case c.plan != before.plan && (len(c.value) == len(before.value)) || c.sign != before.sign:
 		return fmt.Sprintf("%s at %s has another root, operator or mode than before", c.op, caller())
 	}

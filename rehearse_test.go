@@ -183,7 +183,7 @@ func TestRehearsalFindsWhatDiffers(t *testing.T) {
 		}, "broadcast at rehearse_test.go:"},
 		{"another partner", func(ctx context.Context, t *coppice.Task) error {
 			return coppice.Send(ctx, t, t.Rank(), t.Attempt(), 1)
-		}, "before, with task "},
+		}, "before, for task "},
 		{"a panic", func(ctx context.Context, t *coppice.Task) error {
 			if t.Attempt() > 0 {
 				panic("again")

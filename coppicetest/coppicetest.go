@@ -45,7 +45,8 @@ type Options struct {
 var killFlag = flag.String("coppicetest.kill", "", "have Survives try only these kill points, separated by commas, in one run: 1@allreduce#3/2")
 
 // Survives runs the program as a job of n processes, goroutines of this one, and rehearses it (Job.Rehearse). It runs it then again and
-// again, each time with one of them killed: as a task begins an operation, or at a step of it. Each task has to return the same, and no error, every time. Otherwise
+// again, each time with one of them killed: as a task begins an operation, or at a step of it; and then, of three or more, with two of
+// them. Each task has to return the same, and no error, every time. Otherwise
 // the test fails with the earliest kill point of that task at which something else comes of it, the values that differ, and the
 // call that tries this point alone. With more kill points than Options.Runs, a sample of them is tried, by the seed.
 //
@@ -146,8 +147,33 @@ func (s *search) all() error {
 			return s.earliest(first.begun[points[tried].task], points[tried], err)
 		}
 	}
-	s.t.Logf("coppicetest: killed at %d of %d operations, in %d runs", tried, len(points), s.runs)
-	return nil
+	pairs, err := s.pairs(points)
+	s.t.Logf("coppicetest: killed at %d of %d operations, and at %d pairs of them, in %d runs", tried, len(points), pairs, s.runs)
+	return err
+}
+
+// pairs kills two processes at operations of different tasks, for as many pairs as there are operations. Of two processes, none would be left.
+func (s *search) pairs(points []point) (tried int, err error) {
+	if s.n < 3 {
+		return 0, nil
+	}
+	rng := rand.New(rand.NewPCG(s.o.Seed, 2))
+	for range points {
+		a, b := points[rng.IntN(len(points))], points[rng.IntN(len(points))]
+		if a.task == b.task {
+			continue
+		}
+		if s.runs >= s.o.Runs {
+			break
+		}
+		s.runs++
+		tried++
+		kill := a.String() + "," + b.String()
+		if err := s.judge(kill, s.perform(kill, false)); err != nil {
+			return tried, err
+		}
+	}
+	return tried, nil
 }
 
 // within kills as a task begins an operation, then at each step of it.
