@@ -182,7 +182,7 @@ func (u *unit) operation(o *operation) {
 		if g != nil && len(g.results) > 0 && g.results[0].deep().has(uneven) {
 			u.setResult(result, source(local, u.p.why("Once", o.pos())))
 		}
-	case o.name == "Recv" || o.name != "Split" && !collectives[o.name] && o.collective():
+	case o.receives() || o.name != "Split" && !collectives[o.name] && o.collective():
 		u.setResult(result, source(local, u.p.why(o.name, o.pos())))
 	}
 }

@@ -17,7 +17,7 @@ func checkMessages(f *function, report reporter) {
 	}
 	for _, g := range u.functions {
 		for _, o := range g.operations {
-			if o.name != "Send" && o.name != "Recv" {
+			if o.name != "Send" && !o.receives() {
 				continue
 			}
 			tag, known := number(o.tag)
@@ -36,11 +36,11 @@ func checkMessages(f *function, report reporter) {
 			}
 			switch {
 			case partner:
-			case typed != "" && o.name == "Recv":
-				report(o.pos(), "Recv takes a %s with tag %d, and the program sends a %s with it, which is ErrMismatch; receive the type that is sent", o.typ, tag, typed)
+			case typed != "" && o.receives():
+				report(o.pos(), "%s takes a %s with tag %d, and the program sends a %s with it, which is ErrMismatch; receive the type that is sent", o.name, o.typ, tag, typed)
 			case typed != "":
-			case o.name == "Recv":
-				report(o.pos(), "no task sends with tag %d: Recv waits until the sender has returned, and fails; use the tag of the Send", tag)
+			case o.receives():
+				report(o.pos(), "no task sends with tag %d: %s waits until the sender has returned, and fails; use the tag of the Send", tag, o.name)
 			default:
 				report(o.pos(), "no task receives with tag %d: what is sent is dropped; use the tag of the Recv", tag)
 			}
@@ -56,7 +56,7 @@ func (u *unit) checkFirst(report reporter) {
 			continue
 		}
 		for _, o := range f.operations {
-			if o.name != "Recv" || !onTask(o.task) {
+			if !o.receives() || !onTask(o.task) {
 				continue
 			}
 			alone := true

@@ -44,7 +44,7 @@ func operationOf(call ssa.CallInstruction) *operation {
 		return nil
 	}
 	_, collective := collectives[name]
-	if !collective && name != "Send" && name != "Recv" && name != "Once" {
+	if !collective && !words("Send Recv RecvAny Once")[name] {
 		return nil
 	}
 	args := c.Args
@@ -78,6 +78,9 @@ func operationOf(call ssa.CallInstruction) *operation {
 	case "Recv":
 		o.to, o.tag = take(), take()
 		o.data = []ssa.Value{o.to, o.tag}
+	case "RecvAny":
+		o.tag = take()
+		o.data = []ssa.Value{o.tag}
 	case "Once":
 		o.function = take()
 	default:
@@ -140,8 +143,11 @@ func (o *operation) pos() token.Pos { return o.call.Pos() }
 
 // collective reports whether all tasks of the group call the operation.
 func (o *operation) collective() bool {
-	return o.name != "Send" && o.name != "Recv" && o.name != "Once"
+	return o.name != "Send" && !o.receives() && o.name != "Once"
 }
+
+// receives reports whether the operation takes a message.
+func (o *operation) receives() bool { return o.name == "Recv" || o.name == "RecvAny" }
 
 // signature is what has to be the same at all tasks.
 func (o *operation) signature() string {

@@ -192,7 +192,7 @@ func (u *unit) concludeFunction(s *summary, f *function) {
 		if o.collective() && onTask(o.task) {
 			s.Operations = append(s.Operations, o.signature())
 		}
-		if o.name == "Send" || o.name == "Recv" {
+		if o.name == "Send" || o.receives() {
 			tag, known := number(o.tag)
 			s.Messages = append(s.Messages, message{o.name == "Send", tag, known && onTask(o.task), o.typ})
 		}

@@ -10,7 +10,7 @@ func checkUnreceived(f *function, report reporter) {
 		switch o.name {
 		case "Send":
 			sends = append(sends, o)
-		case "Recv":
+		case "Recv", "RecvAny":
 			recvs = append(recvs, o)
 		case "Save":
 			saves = true

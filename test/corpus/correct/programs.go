@@ -5,6 +5,7 @@ import "github.com/coppice-go/coppice/test/corpus"
 // Programs are the programs of this package.
 var Programs = []corpus.Program{
 	{Name: "heat", Tasks: 3, Run: heat},
+	{Name: "workers", Tasks: 4, Run: workers},
 	{Name: "heatConverges", Tasks: 3, Run: heatConverges},
 	{Name: "nbody", Tasks: 3, Run: nbody},
 	{Name: "conjugateGradient", Tasks: 3, Run: conjugateGradient},
