@@ -97,7 +97,7 @@ func TestEpochsDrawOtherSamples(t *testing.T) {
 	var mu sync.Mutex
 	drawn := map[uint64]int{}
 	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
-		for epoch := range 3 {
+		for epoch := 0; epoch < 3; epoch++ {
 			if err := coppice.Save(ctx, task, &epoch); err != nil {
 				return err
 			}
