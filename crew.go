@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -93,8 +94,7 @@ func (c *crew) start(task, attempt int) {
 			t.trunk.recorder = newRecorder(c.spare, t)
 			defer t.trunk.recorder.stop()
 		}
-		label(c.ctx, task)
-		err = c.f(c.ctx, t)
+		err = c.f(label(c.ctx, strconv.Itoa(task)), t)
 		t.trunk.returned.Store(true)
 		if differs := t.trunk.recorder.finish(err); differs != nil {
 			err = differs

@@ -20,15 +20,17 @@ type callRecord struct {
 	sign   uint64
 	value  []byte
 	values [][]byte
+	after  time.Duration // what the function had worked by then; 0 on a fork
 	got    callResult
 }
 
 // callResult is what came of it.
 type callResult struct {
 	node.Result
-	failed []int        // of Agree
-	made   *node.Member // a fork, or a group
-	err    error
+	failed  []int        // of Agree
+	refused bool         // the error is that of the function of a Once
+	made    *node.Member // a fork, or a group
+	err     error
 }
 
 // clone returns a copy that shares no memory.
@@ -121,6 +123,7 @@ func (r *recorder) record(t *Task, c callRecord, call func() callResult) callRes
 	now := r.current()
 	if !t.fork {
 		now.work += begun.Sub(r.idle)
+		c.after = r.first.work + r.since.work
 		r.idle = time.Now()
 	}
 	r.cost += int64(took + time.Since(back))
@@ -128,7 +131,7 @@ func (r *recorder) record(t *Task, c callRecord, call func() callResult) callRes
 		now.full = true
 		r.on.Store(false)
 	}
-	if now.full {
+	if now.full || !r.on.Load() {
 		return got
 	}
 	r.room -= size
@@ -249,7 +252,7 @@ func (r *recorder) finish(err error) error {
 	}
 	r.spend()
 	if w := r.waiting; w != nil {
-		if limit := r.rehearser.limit(w.work()); limit > 0 {
+		if limit := r.rehearser.limit(w.work()); limit > 0 && w.reaches(limit) {
 			r.begin(limit)
 		}
 	}

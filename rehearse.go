@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -68,9 +69,13 @@ type rehearsal struct {
 	recorder *recorder
 	first    recording // up to the first Save
 	start    *savedState
-	since    recording   // since start; empty without
-	end      *savedState // nil: the function has returned
-	done     chan struct{}
+	since    recording     // since start; empty without
+	end      *savedState   // nil: the function has returned
+	until    time.Duration // it goes on to the last call that the task had made after so much work
+	begun    time.Time
+	late     *time.Timer
+	done     chan struct{} // closed when it has ended, or is waited for no longer
+	ended    sync.Once
 
 	mu       sync.Mutex
 	cancel   context.CancelFunc
@@ -82,52 +87,78 @@ type rehearsal struct {
 
 // newRehearsal is one of what is recorded.
 func newRehearsal(r *recorder, end *savedState) *rehearsal {
-	return &rehearsal{recorder: r, first: r.first, start: r.start, since: r.since, end: end, done: make(chan struct{}), position: map[uint64]int{}}
+	return &rehearsal{
+		recorder: r, first: r.first, start: r.start, since: r.since, end: end,
+		until: math.MaxInt64, done: make(chan struct{}), position: map[uint64]int{},
+	}
 }
 
 // work is how long the function took for what is rehearsed.
 func (r *rehearsal) work() time.Duration { return r.first.work + r.since.work }
 
-// begin begins the rehearsal, and ends it after a time.
+// reaches has the rehearsal go no further than it comes in a time, and reports whether it comes to a call.
+func (r *rehearsal) reaches(limit time.Duration) bool {
+	if !r.recorder.rehearser.all() {
+		r.until = limit
+	}
+	some := func(n *recording) bool {
+		calls := n.calls[r.recorder.task.m.Name()]
+		return len(calls) > 0 && calls[0].after <= r.until
+	}
+	return some(&r.first) || len(r.first.calls[r.recorder.task.m.Name()]) == 0 && some(&r.since)
+}
+
+// begin begins the rehearsal, and stops it after a time.
 func (r *rehearsal) begin(limit time.Duration) {
-	of := r.recorder.rehearser
+	of, real := r.recorder.rehearser, r.recorder.task
 	ctx, cancel := context.WithCancel(of.ctx)
-	r.cancel = cancel
-	task := newTask(r.recorder.task.m, slog.New(slog.DiscardHandler))
-	task.attempt = r.recorder.task.attempt + 1
-	task.trunk.rehearsal, task.trunk.archive = r, r.recorder.task.trunk.archive
-	begun := time.Now()
-	late := time.AfterFunc(limit, r.stop)
+	r.cancel, r.begun = cancel, time.Now()
+	task := newTask(real.m, slog.New(slog.DiscardHandler))
+	task.attempt = real.attempt + 1
+	task.trunk.rehearsal, task.trunk.archive = r, real.trunk.archive
+	r.late = time.AfterFunc(limit, r.stop)
 	go func() {
-		defer close(r.done)
-		defer func() {
-			late.Stop()
-			took := int64(time.Since(begun))
-			of.spent.Add(took)
-			if of.runs.Add(1); !r.judged {
-				of.stopped.Add(1)
-			}
-			r.recorder.mu.Lock()
-			r.recorder.price += took
-			r.recorder.running = nil
-			r.recorder.mu.Unlock()
-		}()
+		defer r.finish()
 		defer r.stop()
 		defer func() {
 			if crash := recover(); crash != nil {
 				r.differ("panics: %v", crash)
 			}
 		}()
-		r.returned(of.f(ctx, task))
+		r.returned(of.f(label(ctx, fmt.Sprintf("rehearsal of %d", real.m.Task())), task))
 	}()
 }
 
-// stop ends the rehearsal: operations that it calls from now on end their goroutine.
+// finish ends the rehearsal.
+func (r *rehearsal) finish() {
+	r.ended.Do(func() {
+		r.late.Stop()
+		r.mu.Lock()
+		judged := r.judged
+		r.mu.Unlock()
+		took, rec := int64(time.Since(r.begun)), r.recorder
+		rec.rehearser.spent.Add(took)
+		if rec.rehearser.runs.Add(1); !judged {
+			rec.rehearser.stopped.Add(1)
+		}
+		rec.mu.Lock()
+		rec.price += took
+		rec.running = nil
+		rec.mu.Unlock()
+		close(r.done)
+	})
+}
+
+// stop ends the rehearsal: operations that it calls from now on end their goroutine. One that calls none, or waits for another goroutine, is not
+// waited for.
 func (r *rehearsal) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.over = true
 	r.cancel()
+	if !r.over || r.judged {
+		time.AfterFunc(killedTime, r.finish)
+	}
+	r.over = true
 }
 
 // judge ends the rehearsal with the verdict that the task does the same, unless there is another one.
@@ -201,6 +232,11 @@ func (r *rehearsal) next(t *Task, c *callRecord) callResult {
 	if at < len(calls) {
 		if d := c.differs(calls[at]); d != "" {
 			r.differ("%s", d)
+			r.stop()
+			exit()
+		}
+		if calls[at].after > r.until {
+			r.stop()
 			exit()
 		}
 		r.leave(t, at+1)
@@ -214,6 +250,9 @@ func (r *rehearsal) next(t *Task, c *callRecord) callResult {
 		r.differ("%s", wasSaving(c.op))
 	default:
 		r.differ("it calls %s at %s; before, its function returned", c.op, caller())
+	}
+	if !t.fork {
+		r.stop()
 	}
 	exit()
 	return callResult{}

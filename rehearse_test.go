@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -208,5 +209,58 @@ func TestRehearsalFindsWhatDiffers(t *testing.T) {
 				t.Errorf("%v: %q is not in it", err, c.text)
 			}
 		})
+	}
+}
+
+// TestRehearsalThatCannotEnd: the recording is full while a goroutine of the program has calls left, for which the function waits.
+func TestRehearsalThatCannotEnd(t *testing.T) {
+	err := (&coppice.Job{Local: 2, Rehearse: 1}).Run(t.Context(), func(ctx context.Context, t *coppice.Task) error {
+		fork, done := t.Fork(), make(chan error)
+		go func() {
+			var err error
+			for i := 0; i < 6 && err == nil; i++ { // more than is recorded
+				_, err = coppice.AllReduce(ctx, fork, make([]float64, 1<<20), coppice.Sum)
+			}
+			done <- err
+		}()
+		if err := <-done; err != nil {
+			return err
+		}
+		return coppice.Barrier(ctx, t)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRehearsalOfErrors: errors that the program knows are the same again.
+func TestRehearsalOfErrors(t *testing.T) {
+	err := rehearsed(2, func(ctx context.Context, t *coppice.Task) error {
+		_, err := coppice.Once(ctx, t, func(context.Context) (int, error) { return 0, io.EOF })
+		if err != io.EOF {
+			return fmt.Errorf("%w is another error", err)
+		}
+		short, stop := context.WithTimeout(ctx, time.Millisecond)
+		defer stop()
+		if _, err := coppice.Recv[int](short, t, 1-t.Rank(), 7); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%w is another error", err)
+		}
+		return coppice.Barrier(ctx, t)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRehearsalTakesNoMoreThanItsShare: a function that works for long before its first operation is not run again for as long.
+func TestRehearsalTakesNoMoreThanItsShare(t *testing.T) {
+	var runs atomic.Int64
+	err := (&coppice.Job{Local: 2, Rehearse: 0.02}).Run(t.Context(), func(ctx context.Context, t *coppice.Task) error {
+		runs.Add(1)
+		time.Sleep(100 * time.Millisecond)
+		return coppice.Barrier(ctx, t)
+	})
+	if err != nil || runs.Load() != 2 {
+		t.Error(err, runs.Load(), "runs")
 	}
 }

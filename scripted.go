@@ -71,18 +71,24 @@ func (t *Task) once(ctx context.Context, sign uint64, at node.Elsewhere, f func(
 	kept = true // in a rehearsal
 	r := t.script(callRecord{op: "once", sign: sign}, func() (r callResult) {
 		var own []byte
-		r.Value, kept, r.err = t.at().Once(ctx, sign, at, func() ([]byte, error) {
-			b, err := f()
-			own = b
-			return b, err
+		r.Value, kept, r.err = t.at().Once(ctx, sign, at, func() (_ []byte, err error) {
+			own, err = f()
+			r.refused = err != nil
+			return own, err
 		})
 		if !kept {
 			r.Value = own
 		}
 		return r
 	})
+	if r.refused && t.trunk.rehearsal != nil {
+		return nil, false, programError{r.err}
+	}
 	return r.Value, kept, r.err
 }
+
+// programError is an error of the function of a Once, in a rehearsal, in which it is not called.
+type programError struct{ error }
 
 func (t *Task) abandon(op collective.Op) {
 	if t.trunk.rehearsal == nil {

@@ -192,6 +192,9 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 		}
 		return encode(c, &own, false, nil)
 	})
+	if p, ok := err.(programError); ok {
+		return v, p.error
+	}
 	switch {
 	case failed != nil:
 		return v, failed

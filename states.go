@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strconv"
@@ -21,9 +22,11 @@ import (
 // taskLabel is the profiler label of all goroutines of a task's function. The value is the task's number.
 const taskLabel = "coppice task"
 
-// label labels this goroutine, and those that it starts, as a task's.
-func label(ctx context.Context, task int) {
-	pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(taskLabel, strconv.Itoa(task))))
+// label labels this goroutine, and those that it starts, as a task's. The context labels those to which it is given again.
+func label(ctx context.Context, task string) context.Context {
+	ctx = pprof.WithLabels(ctx, pprof.Labels(taskLabel, task))
+	pprof.SetGoroutineLabels(ctx)
+	return ctx
 }
 
 // States implements control.Reporter.
@@ -126,7 +129,10 @@ func standard(function, file string) bool {
 	if root := strings.TrimSuffix(where, "runtime/"+filepath.Base(where)); root != "" {
 		return strings.HasPrefix(file, root)
 	}
-	first, _, _ := strings.Cut(function, "/") // built with -trimpath
+	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(function, info.Main.Path) { // built with -trimpath
+		return false
+	}
+	first, _, _ := strings.Cut(function, "/")
 	if first == function {
 		first, _, _ = strings.Cut(function, ".")
 	}

@@ -187,6 +187,9 @@ func numbered(tasks []int) string {
 
 // StateLines are the lines of several processes, by task.
 func StateLines(states []ProcessState) (lines []string) {
+	if len(states) == 0 {
+		return []string{"no process has joined: the job begins, or its program does not use Coppice"}
+	}
 	var all []TaskState
 	var silent []string
 	for _, p := range states {

@@ -348,6 +348,8 @@ func (j *job) sayRehearsals() {
 	}
 	text := fmt.Sprintf("--rehearse: tasks were run again %d times, and did nothing else than before", j.rehearsals.Load())
 	switch n := j.stoppedRehearsals.Load(); {
+	case j.rehearsals.Load() == 0 && j.Rehearse == 1:
+		text = "--rehearse: tasks have called nothing that could be compared"
 	case j.rehearsals.Load() == 0:
 		text = "--rehearse: there was no time to run a task again; more with a larger share, such as --rehearse=1"
 	case n > 0:
