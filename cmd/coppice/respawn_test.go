@@ -56,9 +56,9 @@ func TestFlagsMayBeAlone(t *testing.T) {
 		"run --respawn often -n 2 -- p":         "run --respawn=often -n 2 -- p",
 		"run --respawn=always --respawn -- p":   "run --respawn=always --respawn=auto -- p",
 		"run -n 2 -- p --respawn always":        "run -n 2 -- p --respawn always",
-		"run --rehearse -- 1":                   "run --rehearse=0.02 -- 1",
+		"run --rehearse -- 1":                   "run --rehearse=0.01 -- 1",
 		"run --rehearse 0.5 p":                  "run --rehearse=0.5 p",
-		"run --rehearse p":                      "run --rehearse=0.02 p",
+		"run --rehearse p":                      "run --rehearse=0.01 p",
 		"run --respawn --respawn-max 3 -- p -x": "run --respawn=auto --respawn-max 3 -- p -x",
 	} {
 		if got := strings.Join(withValues(strings.Fields(args)), " "); got != want {

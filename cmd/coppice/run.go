@@ -43,7 +43,7 @@ type runCmd struct {
 
 	respawnFlags
 
-	Rehearse *float64 `placeholder:"RATE" help:"Run tasks again beside the job, for at most this share of its time, and compare what they do with what they did; 1: all that they do (--rehearse alone: 0.02)."`
+	Rehearse *float64 `placeholder:"RATE" help:"Run tasks again beside the job, for at most this share of its time, and compare what they do with what they did; 1: all that they do (--rehearse alone: 0.01)."`
 	Resume   bool     `group:"Start:" help:"Take up a job whose processes are all gone, from the files that it has Stored; with as many tasks."`
 
 	Detach bool   `group:"Start:" help:"Print the job's id and return; the job goes on in the background. coppice attach shows its output, coppice wait waits for its end."`
@@ -226,7 +226,7 @@ var bare = map[string]struct {
 	may   func(word string) bool
 }{
 	"--respawn":  {string(launch.RespawnAuto), func(word string) bool { return new(launch.Respawn).UnmarshalText([]byte(word)) == nil }},
-	"--rehearse": {"0.02", func(word string) bool { _, err := strconv.ParseFloat(word, 64); return err == nil }},
+	"--rehearse": {"0.01", func(word string) bool { _, err := strconv.ParseFloat(word, 64); return err == nil }},
 }
 
 // withValues gives bare flags their values. The next word is the value if it can be one, or if the program comes after
