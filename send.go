@@ -34,18 +34,7 @@ func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error {
 // Recv returns the next value that a task sent with a tag.
 func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
 	return perform(ctx, t, "recv", nil, func(t *Task, _ settings) (v T, err error) {
-		c, err := codec.For[T]()
-		if err == nil {
-			err = checkTag(tag)
-		}
-		var r node.Result
-		if err == nil {
-			r, err = t.recv(ctx, from, tag, c.Signature(), c.Name())
-		}
-		if err == nil {
-			err = c.Decode(r.Value, &v, !r.Shared)
-		}
-		return v, err
+		return received[T](ctx, t, tag, func() (int, error) { return from, nil })
 	})
 }
 
@@ -54,23 +43,32 @@ func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
 // Once does it, before RecvAny returns. So it takes as long as a Once and a Recv.
 func RecvAny[T any](ctx context.Context, t *Task, tag int) (v T, from int, err error) {
 	v, err = perform(ctx, t, "recvany", nil, func(t *Task, _ settings) (v T, err error) {
-		c, err := codec.For[T]()
-		if err == nil {
-			err = checkTag(tag)
-		}
-		if err == nil {
+		return received[T](ctx, t, tag, func() (_ int, err error) {
 			from, err = t.anyRank(ctx, tag)
-		}
-		var r node.Result
-		if err == nil {
-			r, err = t.recv(ctx, from, tag, c.Signature(), c.Name())
-		}
-		if err == nil {
-			err = c.Decode(r.Value, &v, !r.Shared)
-		}
-		return v, err
+			return from, err
+		})
 	})
 	return v, from, err
+}
+
+// received returns the next value with a tag of the task that whom says.
+func received[T any](ctx context.Context, t *Task, tag int, whom func() (rank int, err error)) (v T, err error) {
+	c, err := codec.For[T]()
+	if err == nil {
+		err = checkTag(tag)
+	}
+	var from int
+	if err == nil {
+		from, err = whom()
+	}
+	var r node.Result
+	if err == nil {
+		r, err = t.recv(ctx, from, tag, c.Signature(), c.Name())
+	}
+	if err == nil {
+		err = c.Decode(r.Value, &v, !r.Shared)
+	}
+	return v, err
 }
 
 // anyRank is the rank of a task of which there is a message; the same if the task is run again.
