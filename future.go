@@ -1,6 +1,9 @@
 package coppice
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Future is the result of an operation that runs beside the program.
 type Future[T any] struct {
@@ -21,10 +24,14 @@ type Future[T any] struct {
 // the group that it is sent in. To exchange messages while the task works, Go is not needed: [Send] returns
 // at once, so the task sends, works, and then receives.
 func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
-	if t == nil {
+	err := t.given(context.Background(), "go")
+	if err == nil && f == nil {
+		err = errors.New("go: no function; allowed: one for a fork of the task")
+	}
+	if err != nil {
 		done := make(chan struct{})
 		close(done)
-		return &Future[T]{done: done, err: t.given(context.Background(), "go")}
+		return &Future[T]{task: t, done: done, err: err}
 	}
 	fork := t.Fork()
 	fork.depth = min(goDepth()+1, len(besides))

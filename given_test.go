@@ -76,6 +76,9 @@ func TestWithoutGroupOrContext(t *testing.T) {
 		if _, err := coppice.Go(nil, f).Wait(ctx); err == nil || !strings.HasPrefix(err.Error(), "go: no group: ") {
 			t.Error(err)
 		}
+		if _, err := coppice.Go[int](task, nil).Wait(ctx); err == nil || !strings.HasPrefix(err.Error(), "go: no function; ") {
+			t.Error(err)
+		}
 		future := coppice.Go(task, f)
 		if _, err := future.Wait(none); err == nil || !strings.HasPrefix(err.Error(), "wait: no context; ") {
 			t.Error(err)
