@@ -190,7 +190,7 @@ func TestTaskOfAnotherGo(t *testing.T) {
 
 // TestOperationsInOnce: the function of a Once is refused operations, on forks as well, and forks.
 func TestOperationsInOnce(t *testing.T) {
-	const why = "the function of Once uses it"
+	const why = "within the function of Once"
 	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
 		fork, other := task.Fork(), task.Fork()
 		beside, asked := make(chan error), make(chan bool)
@@ -214,7 +214,7 @@ func TestOperationsInOnce(t *testing.T) {
 			task.Fork()
 			return 1, nil
 		})
-		if err == nil || !strings.Contains(err.Error(), "fork at ") || !strings.Contains(err.Error(), why) {
+		if err == nil || !strings.Contains(err.Error(), " calls fork ") || !strings.Contains(err.Error(), why) {
 			t.Error(err)
 		}
 		return coppice.Barrier(ctx, fork)

@@ -37,13 +37,10 @@ func (t *Task) usable(ctx context.Context, op string) error {
 	case t.trunk.futures.Load() > 0 && t.foreignTo(goDepth()):
 		return t.refuse(op, "a function of Go uses it; allowed there: the task that Go gives it")
 	case t.trunk.asking.Load() > 0 && asks():
-		return t.refuse(op, asksText)
+		return t.failed(op, t.m.WithinOnce(op))
 	}
 	return nil
 }
-
-// asksText is what is wrong with an operation in the function of a Once.
-const asksText = "the function of Once uses it, and is not called again when the task is; allowed: before or after Once"
 
 // foreignTo reports whether the task was given to a function of another depth than that of this goroutine, if this is one of Go's. Forks and
 // groups may be used by any goroutine.

@@ -188,7 +188,7 @@ func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, e
 			return nil, failed
 		}
 		if t.trunk.asked.Swap(false) {
-			return nil, t.refuse("fork", asksText)
+			return nil, t.m.WithinOnce("fork")
 		}
 		return encode(c, &own, false, nil)
 	})

@@ -301,6 +301,11 @@ func (m *Member) usable(op string) error {
 	if err := m.open(op); err != nil || !m.asking {
 		return err
 	}
+	return m.WithinOnce(op)
+}
+
+// WithinOnce is the error of what a task calls in the function of a Once.
+func (m *Member) WithinOnce(op string) *Failure {
 	return &Failure{Op: op, Tasks: []int{m.task}, Err: ErrMismatch, Text: fmt.Sprintf("task %d calls %s within the function of Once, which is not called again; allowed: before or after Once", m.task, op)}
 }
 
