@@ -51,8 +51,9 @@ func cloneAll(all [][]byte) [][]byte {
 type recording struct {
 	calls   map[uint64][]*callRecord // by group, in order
 	members map[uint64]*node.Member  // by group of the first epoch: its place in this one
-	full    bool                     // there were more
-	work    time.Duration            // how long the function took between calls
+	bytes   int
+	full    bool          // there were more
+	work    time.Duration // how long the function took between calls
 }
 
 // recorder records what a task does, so that it can be rehearsed. A nil one records nothing.
@@ -135,6 +136,7 @@ func (r *recorder) record(t *Task, c callRecord, call func() callResult) callRes
 		return got
 	}
 	r.room -= size
+	now.bytes += size
 	name := t.m.Name()
 	now.calls[name] = append(now.calls[name], &c)
 	if t.first != nil && t.m != t.first {
@@ -187,7 +189,7 @@ func (r *recorder) saved(on, resumed bool, state []byte, next *node.Member) {
 		r.waiting = newRehearsal(r, saved)
 	}
 	r.spend()
-	r.room += r.since.size()
+	r.room += r.since.bytes
 	r.start, r.since = saved, recording{calls: map[uint64][]*callRecord{}, members: map[uint64]*node.Member{}}
 	r.idle = time.Now()
 	if w := r.waiting; w != nil && r.running == nil && (r.rehearser.all() || r.rehearser.left() >= w.work()) {
@@ -200,16 +202,6 @@ func (r *recorder) saved(on, resumed bool, state []byte, next *node.Member) {
 func (r *recorder) spend() {
 	r.rehearser.spent.Add(r.cost)
 	r.price, r.calls, r.cost = r.cost, 0, 0
-}
-
-// size is how many bytes a recording takes.
-func (r *recording) size() (n int) {
-	for _, calls := range r.calls {
-		for _, c := range calls {
-			n += c.size()
-		}
-	}
-	return n
 }
 
 // size is how many bytes the record takes.

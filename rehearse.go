@@ -247,7 +247,7 @@ func (r *rehearsal) next(t *Task, c *callRecord) callResult {
 		r.stop()
 	case t.fork: // the task had not come that far there
 	case r.end != nil || !r.resumed && r.start != nil:
-		r.differ("%s", wasSaving(c.op))
+		r.differ("it calls %s at %s; before, save", c.op, caller())
 	default:
 		r.differ("it calls %s at %s; before, its function returned", c.op, caller())
 	}
@@ -268,8 +268,6 @@ func (r *rehearsal) leave(t *Task, calls int) {
 		exit()
 	}
 }
-
-func wasSaving(op string) string { return fmt.Sprintf("it calls %s at %s; before, save", op, caller()) }
 
 // member is the place of a group of the first epoch in the one that is rehearsed.
 func (r *rehearsal) member(first *node.Member) *node.Member {

@@ -76,7 +76,7 @@ func (n *node) below(seen map[*node]bool, visit func(*node)) {
 	}
 }
 
-// inputMax is how many inputs of a function are told apart.
+// inputMax is how many inputs of a function the analysis follows one by one.
 const inputMax = 64 - inputShift
 
 // field returns the node of a field.
