@@ -3,7 +3,6 @@ package coppice
 import (
 	"context"
 
-	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol"
 )
@@ -21,7 +20,7 @@ import (
 // Agree works on a group that was revoked.
 func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T, failed []int, err error) {
 	agreed, err = perform(ctx, t, "agree", nil, func(t *Task, _ settings) (agreed T, err error) {
-		c, err := codec.For[T]()
+		c, err := codecOf[T](t)
 		if err != nil {
 			return agreed, err
 		}

@@ -3,7 +3,6 @@ package coppice
 import (
 	"context"
 
-	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
@@ -14,7 +13,7 @@ func Barrier(ctx context.Context, t *Task, opts ...Option) error {
 		if err := s.check(collective.AllGather, barrierTakes, g.Size()); err != nil {
 			return none, err
 		}
-		_, err = g.carryOut(ctx, node.Call{Plan: s.planned(node.BarrierPlan()), Agreed: s.mode.agreed})
+		_, err = g.carryOut(ctx, &node.Call{Plan: s.planned(node.BarrierPlan()), Agreed: s.mode.agreed})
 		return none, err
 	})
 	return err
@@ -27,7 +26,7 @@ func Broadcast[T any](ctx context.Context, t *Task, v T, opts ...Option) (T, err
 }
 
 func broadcast[T any](ctx context.Context, t *Task, v T, s settings) (zero T, err error) {
-	c, err := codec.For[T]()
+	c, err := codecOf[T](t)
 	if err == nil {
 		err = s.check(collective.Broadcast, takes(collective.Broadcast), t.Size())
 	}
@@ -54,14 +53,14 @@ func broadcast[T any](ctx context.Context, t *Task, v T, s settings) (zero T, er
 	}
 	call.Plan = s.mode.plan.WithRoot(s.root)
 	if s.mode.auto {
-		call.Plan = t.at().Choose(collective.Broadcast, node.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
+		call.Plan = t.choose(collective.Broadcast, node.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
 	}
 	call.Plan = s.planned(call.Plan)
 	if !root {
 		call.Room = only(rooms(c, &s, into))
 		call.Copies = copies(c, len(into), 1)
 	}
-	r, err := t.do(ctx, call)
+	r, err := t.do(ctx, &call)
 	switch {
 	case err != nil:
 		return zero, err

@@ -108,7 +108,7 @@ type blocks[T any] struct {
 // begin checks the settings of an operation.
 func (b *blocks[T]) begin(t *Task, op collective.Op, s settings) (err error) {
 	b.t, b.op, b.s = t, op, s
-	if b.codec, err = codec.For[T](); err == nil {
+	if b.codec, err = codecOf[T](b.t); err == nil {
 		err = s.check(op, takes(op), t.Size())
 	}
 	if err != nil {
@@ -145,8 +145,8 @@ func (b *blocks[T]) several(parts []T) (err error) {
 }
 
 func (b *blocks[T]) do(ctx context.Context) (node.Result, error) {
-	b.call.Plan = b.s.planned(b.t.at().Choose(b.op, b.choice))
-	return b.t.do(ctx, b.call)
+	b.call.Plan = b.s.planned(b.t.choose(b.op, b.choice))
+	return b.t.do(ctx, &b.call)
 }
 
 // all carries out the operation and decodes a value for each task.

@@ -132,7 +132,7 @@ func ReduceScatterFunc[T any](ctx context.Context, t *Task, parts []T, f func(a,
 // reduce carries out a reduction of numbers.
 func reduce[T Numeric](ctx context.Context, t *Task, what collective.Op, v T, op Op, opts []Option) (result T, err error) {
 	return perform(ctx, t, what.String(), opts, func(g *Task, s settings) (result T, err error) {
-		c, err := codec.For[T]()
+		c, err := codecOf[T](t)
 		if err != nil {
 			return result, err
 		}
@@ -163,7 +163,7 @@ func numbers[T Numeric](c *codec.Codec[T], op Op) (call node.Call, exact bool, e
 // reduceFunc carries out a reduction with a function.
 func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f func(a, b T) T, opts []Option) (result T, err error) {
 	return perform(ctx, t, what.String(), opts, func(g *Task, s settings) (result T, err error) {
-		c, err := codec.For[T]()
+		c, err := codecOf[T](t)
 		if err != nil {
 			return result, err
 		}
@@ -224,8 +224,8 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 		choice.Corrected, choice.Root = true, s.root
 		choice.Failures, _ = s.mode.failures()
 	}
-	call.Plan = s.planned(t.at().Choose(what, choice))
-	r, err := t.do(ctx, call)
+	call.Plan = s.planned(t.choose(what, choice))
+	r, err := t.do(ctx, &call)
 	if err != nil || what == collective.Reduce && t.Rank() != s.root || what == collective.ExScan && t.Rank() == 0 {
 		return result, err
 	}

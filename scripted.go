@@ -23,9 +23,10 @@ func (t *Task) script(c callRecord, call func() callResult) callResult {
 	return t.trunk.recorder.record(t, c, call)
 }
 
-func (t *Task) carryOutScripted(ctx context.Context, c node.Call) (node.Result, error) {
+func (t *Task) carryOutScripted(ctx context.Context, call *node.Call) (node.Result, error) {
+	c := *call // the caller's own stays on its stack
 	r := t.script(callRecord{op: c.Op(), plan: c.Plan, typ: c.Type, sign: c.Sign, value: c.Value, values: c.Values}, func() (r callResult) {
-		r.Result, r.err = t.reallyCarryOut(ctx, c)
+		r.Result, r.err = t.reallyCarryOut(ctx, &c)
 		return r
 	})
 	return r.Result, r.err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
 )
 
@@ -15,7 +14,7 @@ import (
 // waits only while more is under way than the job's LogBytes allow.
 func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error {
 	_, err := perform(ctx, t, "send", nil, func(t *Task, _ settings) (none struct{}, err error) {
-		c, err := codec.For[T]()
+		c, err := codecOf[T](t)
 		if err == nil {
 			err = checkTag(tag)
 		}
@@ -53,7 +52,7 @@ func RecvAny[T any](ctx context.Context, t *Task, tag int) (v T, from int, err e
 
 // received returns the next value with a tag of the task that whom says.
 func received[T any](ctx context.Context, t *Task, tag int, whom func() (rank int, err error)) (v T, err error) {
-	c, err := codec.For[T]()
+	c, err := codecOf[T](t)
 	if err == nil {
 		err = checkTag(tag)
 	}

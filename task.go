@@ -9,8 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol"
+	"github.com/coppice-go/coppice/protocol/collective"
 )
 
 // Task is one task of a job, as its program sees it: its rank among the tasks,
@@ -33,6 +35,37 @@ type Task struct {
 	small []byte
 	parts [][]byte
 	word  []byte
+
+	codec   any                                  // of the type of the last operation
+	choices [collective.ReduceScatter + 1]choice // the last of each operation
+}
+
+// choice is how an operation is carried out. Programs mostly make the same one again.
+type choice struct {
+	on   node.Choice
+	m    *node.Member
+	plan node.Plan
+}
+
+// choose is the plan for an operation.
+func (t *Task) choose(op collective.Op, on node.Choice) node.Plan {
+	m, last := t.at(), &t.choices[op]
+	if last.m != m || last.on != on {
+		*last = choice{on, m, m.Choose(op, on)}
+	}
+	return last.plan
+}
+
+// codecOf is the codec of a type.
+func codecOf[T any](t *Task) (*codec.Codec[T], error) {
+	if c, ok := t.codec.(*codec.Codec[T]); ok {
+		return c, nil
+	}
+	c, err := codec.For[T]()
+	if err == nil {
+		t.codec = c
+	}
+	return c, err
 }
 
 func newTask(m *node.Member, log *slog.Logger) *Task {

@@ -104,7 +104,7 @@ func encodeAll[T any](t *Task, c *codec.Codec[T], vs []T, shared bool) (all [][]
 
 // do carries out an operation. What a task that gave up has given is not used
 // again: the operation may still need it.
-func (t *Task) do(ctx context.Context, c node.Call) (node.Result, error) {
+func (t *Task) do(ctx context.Context, c *node.Call) (node.Result, error) {
 	r, err := t.carryOut(ctx, c)
 	if err != nil {
 		t.small, t.parts, t.word = nil, nil, nil
@@ -112,14 +112,14 @@ func (t *Task) do(ctx context.Context, c node.Call) (node.Result, error) {
 	return r, err
 }
 
-func (t *Task) carryOut(ctx context.Context, c node.Call) (node.Result, error) {
+func (t *Task) carryOut(ctx context.Context, c *node.Call) (node.Result, error) {
 	if t.trunk.scripted() {
 		return t.carryOutScripted(ctx, c)
 	}
 	return t.reallyCarryOut(ctx, c)
 }
 
-func (t *Task) reallyCarryOut(ctx context.Context, c node.Call) (node.Result, error) {
+func (t *Task) reallyCarryOut(ctx context.Context, c *node.Call) (node.Result, error) {
 	if c.Agreed {
 		return t.at().DoAgreed(ctx, c)
 	}

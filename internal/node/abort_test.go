@@ -31,7 +31,7 @@ func TestVoteEndsWithTheProcess(t *testing.T) {
 	over := errors.New("over")
 	voted := make(chan error)
 	go func() {
-		_, err := p.World(0).DoAgreed(context.Background(), Call{Plan: BarrierPlan()})
+		_, err := p.World(0).DoAgreed(context.Background(), &Call{Plan: BarrierPlan()})
 		voted <- err
 	}()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {

@@ -44,7 +44,7 @@ func (m *Member) Agree(ctx context.Context, c Call) (Decision, error) {
 		return d, err
 	}
 	c.Plan = m.Choose(collective.AllReduce, Choice{Bytes: Unknown})
-	r, err := m.together(ctx, m.patient(ctx), c, agreeName)
+	r, err := m.together(ctx, m.patient(ctx), &c, agreeName)
 	if err != nil {
 		return Decision{}, m.undecided(err, agreeName)
 	}

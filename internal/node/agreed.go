@@ -15,7 +15,7 @@ import (
 // says how they learn it.
 //
 // Without, any operation may fail at some: it is followed by an agreement.
-func (m *Member) DoAgreed(ctx context.Context, c Call) (Result, error) {
+func (m *Member) DoAgreed(ctx context.Context, c *Call) (Result, error) {
 	name, patient := opName(c.Plan.op), m.patient(ctx)
 	if !m.p.replays() {
 		return m.confirmed(ctx, patient, c, name)
@@ -28,7 +28,7 @@ func (m *Member) DoAgreed(ctx context.Context, c Call) (Result, error) {
 }
 
 // together carries out an operation among tasks that are run again when they die.
-func (m *Member) together(ctx, patient context.Context, c Call, name string) (r Result, err error) {
+func (m *Member) together(ctx, patient context.Context, c *Call, name string) (r Result, err error) {
 	if !c.Again {
 		err = m.vote(ctx, patient, name)
 	}
@@ -39,10 +39,10 @@ func (m *Member) together(ctx, patient context.Context, c Call, name string) (r 
 }
 
 // parts carries out an operation, and what it needs before or after.
-func (m *Member) parts(ctx context.Context, c Call, name string) (r Result, err error) {
+func (m *Member) parts(ctx context.Context, c *Call, name string) (r Result, err error) {
 	root := int(c.Plan.root)
 	for i, part := range collective.Parts(ops[c.Plan.op].schedule) {
-		call := c
+		call := *c
 		switch part {
 		case collective.PartUp:
 			call = m.upCall(root, c.Sign, name)
@@ -52,7 +52,7 @@ func (m *Member) parts(ctx context.Context, c Call, name string) (r Result, err 
 			call = m.downCall(root, c.Sign, name)
 		}
 		call.Again = call.Again || i > 0
-		got, err := m.Do(ctx, call)
+		got, err := m.Do(ctx, &call)
 		if err != nil {
 			return Result{}, err
 		}
@@ -132,7 +132,7 @@ const (
 
 // confirmed carries out an operation and has the tasks that live agree on whether all
 // have completed it.
-func (m *Member) confirmed(ctx, patient context.Context, c Call, name string) (Result, error) {
+func (m *Member) confirmed(ctx, patient context.Context, c *Call, name string) (Result, error) {
 	var r Result
 	var err error
 	if !c.Again {

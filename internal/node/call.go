@@ -56,7 +56,7 @@ type Result struct {
 }
 
 // Do carries out an operation that all tasks of the group call.
-func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
+func (m *Member) Do(ctx context.Context, c *Call) (Result, error) {
 	p := m.p
 	name := c.name()
 	p.engine.Lock()
@@ -76,7 +76,7 @@ func (m *Member) Do(ctx context.Context, c Call) (Result, error) {
 	if !c.Keep {
 		clear(m.blocks) // of the last result, which may be large
 	}
-	o, err := m.enter(&c)
+	o, err := m.enter(c)
 	if err != nil {
 		return Result{}, err
 	}

@@ -208,6 +208,13 @@ func callWord(p Plan, sign uint64) uint64 {
 	return protocol.Mix(word, sign)&^0xff | uint64(p.op)
 }
 
+// call is what stands for a call: programs mostly make the same one again.
+type call struct {
+	plan Plan
+	sign uint64
+	word uint64 // never 0: no operation is
+}
+
 // calls remembers what the task calls as its next operation.
 func (m *Member) calls(c *Call) {
 	if !m.p.logs() {
@@ -216,7 +223,10 @@ func (m *Member) calls(c *Call) {
 	for uint64(len(m.called)) < m.seq {
 		m.called = append(m.called, 0)
 	}
-	m.called[m.seq-1] = callWord(c.Plan, c.Sign)
+	if last := &m.lastCall; last.word == 0 || last.plan != c.Plan || last.sign != c.Sign {
+		*last = call{c.Plan, c.Sign, callWord(c.Plan, c.Sign)}
+	}
+	m.called[m.seq-1] = m.lastCall.word
 	m.count(8)
 }
 

@@ -181,7 +181,7 @@ func benchCheck(b *testing.B, op string, size int, check bool) {
 					c.Kind = collective.Kind{Elem: 8, Fold: sums}
 					c.Plan = m.Choose(collective.AllReduce, Choice{Bytes: int64(size), Pieces: true})
 				}
-				if _, err := m.Do(ctx, c); err != nil {
+				if _, err := m.Do(ctx, &c); err != nil {
 					b.Error(err)
 					return
 				}

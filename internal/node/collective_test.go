@@ -100,7 +100,7 @@ func TestLargeBroadcasts(t *testing.T) {
 							return err
 						}
 					}
-					_, err := m.Do(ctx, Call{Plan: BarrierPlan()})
+					_, err := m.Do(ctx, &Call{Plan: BarrierPlan()})
 					return err
 				})
 			}
@@ -168,7 +168,7 @@ func TestBarrier(t *testing.T) {
 					mu.Lock()
 					entered[i]++
 					mu.Unlock()
-					if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); err != nil {
+					if _, err := m.Do(ctx, &Call{Plan: BarrierPlan()}); err != nil {
 						return err
 					}
 					mu.Lock()
@@ -268,7 +268,7 @@ func forked(ctx context.Context, m *Member, plan Plan, f, rounds int) error {
 				return err
 			}
 		case 1:
-			if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); err != nil {
+			if _, err := m.Do(ctx, &Call{Plan: BarrierPlan()}); err != nil {
 				return err
 			}
 		case 2:
@@ -503,7 +503,7 @@ func TestTasksShareProcesses(t *testing.T) {
 					if err := broadcasts1(ctx, m, plan, i%7, 10+i*700, uint64(i)); err != nil {
 						return err
 					}
-					if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); err != nil {
+					if _, err := m.Do(ctx, &Call{Plan: BarrierPlan()}); err != nil {
 						return err
 					}
 					if err := m.Send(ctx, (m.Rank()+1)%7, 0, 1, message(i*1000, uint64(i))); err != nil {
@@ -556,7 +556,7 @@ func TestCreditForWhatWasPassedOn(t *testing.T) {
 						return fmt.Errorf("operation %d: %w", i, err)
 					}
 				}
-				_, err := m.Do(ctx, Call{Plan: BarrierPlan()})
+				_, err := m.Do(ctx, &Call{Plan: BarrierPlan()})
 				return err
 			})
 		})

@@ -160,7 +160,7 @@ func TestUnreachablePeerIsSuspected(t *testing.T) {
 			if _, err := m.Recv(short, 1, 0, 1, "bytes"); !errors.Is(err, ErrLost) {
 				t.Errorf("recv: %v", err)
 			}
-			if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); !errors.Is(err, ErrLost) {
+			if _, err := m.Do(ctx, &Call{Plan: BarrierPlan()}); !errors.Is(err, ErrLost) {
 				t.Errorf("barrier: %v", err)
 			}
 			<-told

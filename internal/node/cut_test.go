@@ -201,7 +201,7 @@ func operate(ctx context.Context, m *Member, plans []Plan, stop *atomic.Bool, co
 			return fmt.Errorf("broadcast %d from %d to %d: %d bytes differ from the %d that were sent", i, root, m.Rank(), len(got.Value), size)
 		}
 		if i%3 == 0 {
-			if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); err != nil {
+			if _, err := m.Do(ctx, &Call{Plan: BarrierPlan()}); err != nil {
 				return fmt.Errorf("barrier %d: %w", i, err)
 			}
 		}

@@ -115,18 +115,18 @@ func (d deed) do(ctx context.Context, m *Member) error {
 	case "recv":
 		_, err = m.Recv(ctx, d.rank, d.tag, 1, "string")
 	case "barrier":
-		_, err = m.Do(ctx, Call{Plan: BarrierPlan()})
+		_, err = m.Do(ctx, &Call{Plan: BarrierPlan()})
 	case "broadcast":
 		root := d.rank == m.rank
 		c := Call{Plan: m.Choose(collective.Broadcast, Choice{Root: d.rank, Bytes: 8, Decides: root})}
 		if root {
 			c.Value = value
 		}
-		_, err = m.Do(ctx, c)
+		_, err = m.Do(ctx, &c)
 	case "gather":
-		_, err = m.Do(ctx, Call{Plan: m.Choose(collective.Gather, Choice{Root: d.rank, Bytes: 8}), Value: value})
+		_, err = m.Do(ctx, &Call{Plan: m.Choose(collective.Gather, Choice{Root: d.rank, Bytes: 8}), Value: value})
 	case "allgather":
-		_, err = m.Do(ctx, Call{Plan: m.Choose(collective.AllGather, Choice{Bytes: 8}), Value: value})
+		_, err = m.Do(ctx, &Call{Plan: m.Choose(collective.AllGather, Choice{Bytes: 8}), Value: value})
 	}
 	if err != nil {
 		return fmt.Errorf("%s %d %d: %w", d.what, d.rank, d.tag, err)

@@ -16,7 +16,7 @@ func TestProcessLeavesThatIsAlone(t *testing.T) {
 		c.Adopt = func(int, int, int) {}
 	})
 	j.each(func(m *Member) error {
-		_, err := m.Do(t.Context(), Call{Plan: BarrierPlan()})
+		_, err := m.Do(t.Context(), &Call{Plan: BarrierPlan()})
 		return err
 	})
 	p := j.ps[1]

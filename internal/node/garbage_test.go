@@ -304,7 +304,7 @@ func nonsense(t *testing.T, cases []envelope, calls bool) {
 		short, cancel := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		if calls {
-			wg.Go(func() { _, _ = fork.Do(short, Call{Plan: plan, Sign: 5}) })
+			wg.Go(func() { _, _ = fork.Do(short, &Call{Plan: plan, Sign: 5}) })
 			wg.Go(func() { _, _ = fork.Recv(short, 1, int(e.extra), 1, "bytes") })
 		}
 		e.group, e.from, e.to, e.size = fork.Name(), 1, 0, 3

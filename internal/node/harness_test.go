@@ -335,8 +335,8 @@ func checkMessage(got []byte, size int, seed uint64) error {
 	return nil
 }
 
-func broadcastCall(plan Plan, root int, value []byte) Call {
-	return Call{Plan: plan.WithRoot(root), Value: value, Sign: 5, Type: "bytes"}
+func broadcastCall(plan Plan, root int, value []byte) *Call {
+	return &Call{Plan: plan.WithRoot(root), Value: value, Sign: 5, Type: "bytes"}
 }
 
 func mustPlan(t testing.TB, tree, correction string) Plan {

@@ -63,11 +63,11 @@ func mixed(ctx context.Context, m *Member, plans []Plan, rounds int) error {
 		if err := broadcasts1(ctx, f, plans[0], i%n, 10, uint64(i)); err != nil {
 			return err
 		}
-		if _, err := f.Do(ctx, Call{Plan: BarrierPlan()}); err != nil {
+		if _, err := f.Do(ctx, &Call{Plan: BarrierPlan()}); err != nil {
 			return err
 		}
 		f.Release()
-		if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); err != nil {
+		if _, err := m.Do(ctx, &Call{Plan: BarrierPlan()}); err != nil {
 			return err
 		}
 	}

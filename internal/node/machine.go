@@ -11,17 +11,14 @@ type word struct {
 	extra uint64
 	round uint16
 	kind  uint8
-	value bool  // the operation's value goes with it
-	step  int32 // of a schedule; stays here
+	value bool // the operation's value goes with it
 }
 
+// step is that of a schedule, which a word has in place of extra until it is sent.
+func (w word) step() int32 { return int32(w.extra) }
+
 // An action is a machine's answer to next.
-type action struct {
-	kind protocol.Kind
-	at   protocol.Time
-	to   protocol.Rank
-	word word
-}
+type action = protocol.Action[word]
 
 // machine is a task's machine in one operation, whatever its types.
 type machine interface {
@@ -49,7 +46,7 @@ func (b *barriers) notify(now protocol.Time, n protocol.Notice) { b.Notify(&b.st
 
 func (b *barriers) next(now protocol.Time) action {
 	a := b.Next(&b.state, now)
-	return action{kind: a.Kind, at: a.At, to: a.To, word: word{kind: uint8(a.Msg)}}
+	return action{Kind: a.Kind, At: a.At, To: a.To, Msg: word{kind: uint8(a.Msg)}}
 }
 
 func (b *barriers) awaits() []protocol.Rank { return b.Awaits(&b.state) }
@@ -69,9 +66,9 @@ func (casts) notify(protocol.Time, protocol.Notice) {} // there is none that mat
 
 func (c casts) next(now protocol.Time) action {
 	a := c.Next(now)
-	out := action{kind: a.Kind, at: a.At, to: a.To}
+	out := action{Kind: a.Kind, At: a.At, To: a.To}
 	if a.Kind.Sends() {
-		out.word = word{extra: a.Msg.Extra, round: a.Msg.Round, kind: uint8(a.Msg.Kind), value: a.Msg.Kind.Payload()}
+		out.Msg = word{extra: a.Msg.Extra, round: a.Msg.Round, kind: uint8(a.Msg.Kind), value: a.Msg.Kind.Payload()}
 	}
 	return out
 }

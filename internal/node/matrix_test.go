@@ -228,7 +228,7 @@ func (x trial) want(p int) (all [][][]byte) {
 // run takes part in the operation and compares the result.
 func (x trial) run(ctx context.Context, m *Member, want [][]byte) error {
 	c := x.call(m.Rank(), m.Size())
-	r, err := m.Do(ctx, c)
+	r, err := m.Do(ctx, &c)
 	if err != nil {
 		return fmt.Errorf("%v: %w", x, err)
 	}

@@ -55,8 +55,9 @@ type Member struct {
 	doomed     map[uint64]int // operations to come, by number, that a rank has returned without
 	past       [pastMax]pastOp
 	called     []uint64 // by operation: what the task called; see check.go
-	digests    digests  // of what it took
-	agreed     uint64   // the agreed operation that the task is in, if it is in one
+	lastCall   call
+	digests    digests // of what it took
+	agreed     uint64  // the agreed operation that the task is in, if it is in one
 	patience   outliving
 	revoking   revoke.State
 	fate       fate                   // of the last operation, which may have further parts
@@ -267,7 +268,7 @@ func (m *Member) Split(ctx context.Context, color, key int) (*Member, error) {
 	mine = binary.LittleEndian.AppendUint64(mine, uint64(key))
 	plan := m.Choose(collective.AllGather, Choice{Bytes: size})
 	plan.op = opSplit
-	got, err := m.Do(ctx, Call{Plan: plan, Value: mine})
+	got, err := m.Do(ctx, &Call{Plan: plan, Value: mine})
 	if err != nil {
 		return nil, err
 	}

@@ -203,7 +203,7 @@ func TestReceiverThatNeverReceives(t *testing.T) {
 						if err := checkMessage(got.Value, 1000, uint64(i)); err != nil {
 							return err
 						}
-						if _, err := m.Do(ctx, Call{Plan: BarrierPlan()}); err != nil {
+						if _, err := m.Do(ctx, &Call{Plan: BarrierPlan()}); err != nil {
 							return err
 						}
 					}

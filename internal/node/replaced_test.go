@@ -28,7 +28,8 @@ func TestWhatWaitsToBeSentIsNotReplaced(t *testing.T) {
 			defer cancel()
 			x := trial{op: collective.AllReduce, by: collective.Rabenseifner, spans: 1, size: 1 << 20, seed: 3}
 			for _, task := range []int{0, 1} { // without the other two it does not end
-				go func() { _, _ = j.ps[task].World(task).Do(ctx, x.call(task, 4)) }()
+				c := x.call(task, 4)
+				go func() { _, _ = j.ps[task].World(task).Do(ctx, &c) }()
 			}
 			p, value := j.ps[0], []byte(nil)
 			m, to := p.World(0), p.peerAt(int(owner[2]))

@@ -65,7 +65,7 @@ func (s *stepper) notify(now protocol.Time, n protocol.Notice) {
 
 func (s *stepper) next(now protocol.Time) action {
 	a := s.schedule.Next(&s.state, now)
-	return action{kind: a.Kind, to: a.To, word: word{round: a.Msg.Lane, step: a.Msg.Step}}
+	return action{Kind: a.Kind, To: a.To, Msg: word{extra: uint64(a.Msg.Step), round: a.Msg.Lane}}
 }
 
 func (s *stepper) awaits() []protocol.Rank { return s.schedule.Awaits(&s.state) }

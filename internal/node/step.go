@@ -22,21 +22,21 @@ func (o *operation) step() {
 			return // the timer goes on
 		}
 		a := o.machine.next(o.now())
-		switch a.kind {
+		switch a.Kind {
 		case protocol.Send:
 			o.transmit(a)
 		case protocol.Correct:
 			o.transmit(a)
 			o.pause()
 		case protocol.Deliver:
-			o.deliver(a.word.step)
+			o.deliver(a.Msg.step())
 		case protocol.Work:
-			if o.fold(a.word.step) {
+			if o.fold(a.Msg.step()) {
 				return
 			}
 		case protocol.Wait:
 			o.timed = true
-			p.engine.At(a.at, o.step)
+			p.engine.At(a.At, o.step)
 			return
 		case protocol.Done:
 			o.finished = true
@@ -73,17 +73,19 @@ func (o *operation) pause() {
 
 // transmit sends a machine's message.
 func (o *operation) transmit(a action) {
-	m, to := o.m, int(a.to)
+	m, to := o.m, int(a.To)
 	e := m.to(to)
 	e.seq, e.sign, e.plan = o.seq, o.sign, o.plan
-	e.extra, e.kind, e.round = a.word.extra, a.word.kind, a.word.round
+	e.extra, e.kind, e.round = a.Msg.extra, a.Msg.kind, a.Msg.round
 	var value []byte
+	var step int32
 	if o.sched != nil {
-		value, e.extra = o.load(a.word.step)
-	} else if a.word.value {
+		step = a.Msg.step()
+		value, e.extra = o.load(step)
+	} else if a.Msg.value {
 		value = o.value
 	}
-	value = o.logged(to, &e, value, a.word.step)
+	value = o.logged(to, &e, value, step)
 	if m.p.reran(m.task) && m.ahead.Has(to, o.seq) && !m.p.checks() { // an earlier attempt has sent it
 		o.counted()
 		return
@@ -93,7 +95,7 @@ func (o *operation) transmit(a action) {
 	if o.entered {
 		t.member = m
 	}
-	if a.kind == protocol.Correct { // almost always the receiver has the value
+	if a.Kind == protocol.Correct { // almost always the receiver has the value
 		t.lazy = !m.p.roster.Deaths() && (o.plan.repairs() || o.plan.corrected())
 		if len(value) > inlineMax && q.local == nil {
 			value, e.kind = nil, e.kind|withheld

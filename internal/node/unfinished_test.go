@@ -52,12 +52,12 @@ func TestOthersSendWhatTheDeadBegan(t *testing.T) {
 	value := bytes.Repeat([]byte{3}, 200<<10)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := j.ps[2].World(2).Do(ctx, Call{Plan: plan, Value: value, Sign: 5}); err != nil {
+		if _, err := j.ps[2].World(2).Do(ctx, &Call{Plan: plan, Value: value, Sign: 5}); err != nil {
 			t.Errorf("root: %v", err)
 		}
 	})
 	wg.Go(func() {
-		got, err := j.ps[0].World(0).Do(ctx, Call{Plan: plan, Sign: 5})
+		got, err := j.ps[0].World(0).Do(ctx, &Call{Plan: plan, Sign: 5})
 		if err != nil || !bytes.Equal(got.Value, value) {
 			t.Errorf("%d bytes, %v", len(got.Value), err)
 		}
