@@ -110,6 +110,31 @@ func BenchmarkLocalBarrier(b *testing.B) {
 	}
 }
 
+// BenchmarkOperationAlone is what an operation takes besides messages: in a job of one task there are none.
+func BenchmarkOperationAlone(b *testing.B) {
+	err := coppice.Local(context.Background(), 1, func(ctx context.Context, t *coppice.Task) error {
+		v := make([]byte, 8)
+		for name, call := range map[string]func() error{
+			"barrier":   func() error { return coppice.Barrier(ctx, t) },
+			"allreduce": func() error { _, err := coppice.AllReduce(ctx, t, 7, coppice.Sum); return err },
+			"broadcast": func() error { _, err := coppice.Broadcast(ctx, t, v, coppice.Shared()); return err },
+		} {
+			b.Run(name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := call(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
 // TestPartsWithoutBytesAreNotAbsent: what a task that is run again sends does not depend on the
 // memory that its first attempt had at hand.
 func TestPartsWithoutBytesAreNotAbsent(t *testing.T) {
