@@ -402,7 +402,7 @@ func TestAnAgentOfAnotherVersionIsRefused(t *testing.T) {
 func TestACallEndsThoughAChildOfSSHRuns(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("sleep"); err != nil {
-		t.Skipf("it needs sleep: %v", err)
+		t.Skipf("needs sleep: %v; on Debian: apt-get install coreutils", err)
 	}
 	c, err := callAgent([]string{"sh", "-c", "echo '" + agentName + "1'; sleep 60; true"}, nil, "old")
 	if err != nil {
