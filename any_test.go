@@ -134,8 +134,8 @@ func TestRecvAnyInVain(t *testing.T) {
 
 // TestRecvAnyFromWhoLives: with Report, what the others send comes although one is dead.
 func TestRecvAnyFromWhoLives(t *testing.T) {
-	job := coppice.Job{Local: 3, Recovery: coppice.Report, Kill: []string{"1@send#1"}}
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	job := coppice.Job{Local: 3, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(t.Context(), "1@send#1"), func(ctx context.Context, task *coppice.Task) error {
 		if task.Rank() > 0 {
 			return coppice.Send(ctx, task, 0, 1, task.Rank())
 		}

@@ -13,7 +13,7 @@ func Barrier(ctx context.Context, t *Task, opts ...Option) error {
 		if err := s.check(collective.AllGather, barrierTakes, g.Size()); err != nil {
 			return none, err
 		}
-		_, err = g.carryOut(ctx, &node.Call{Plan: s.planned(node.BarrierPlan()), Agreed: s.mode.agreed})
+		_, err = g.carryOut(ctx, &node.Call{Plan: s.planned(node.BarrierPlan()), Agreed: s.mode == agreed})
 		return none, err
 	})
 	return err
@@ -30,6 +30,11 @@ func broadcast[T any](ctx context.Context, t *Task, v T, s settings) (zero T, er
 	if err == nil {
 		err = s.check(collective.Broadcast, takes(collective.Broadcast), t.Size())
 	}
+	var plan node.Plan
+	routed := s.routed()
+	if err == nil && routed {
+		plan, err = s.route()
+	}
 	var one [1]T
 	var into []T
 	if err == nil {
@@ -38,24 +43,23 @@ func broadcast[T any](ctx context.Context, t *Task, v T, s settings) (zero T, er
 	if err != nil {
 		return zero, err
 	}
-	call := node.Call{Sign: c.Signature(), Type: c.Name(), Agreed: s.mode.agreed}
+	call := node.Call{Sign: c.Signature(), Type: c.Name(), Agreed: s.mode == agreed}
 	root := t.Rank() == s.root
 	if root {
 		shared := s.shared || t.Size() == 1 // nobody is sent it
-		if s.mode.auto {                    // what small values are sent to is not asked for them again
-			call.Value, err = encodeSmall(t, c, &v, shared)
-		} else {
+		if routed {
 			call.Value, err = encode(c, &v, shared, nil)
+		} else { // what small values are sent to is not asked for them again
+			call.Value, err = encodeSmall(t, c, &v, shared)
 		}
 		if err != nil {
 			return zero, err
 		}
 	}
-	call.Plan = s.mode.plan.WithRoot(s.root)
-	if s.mode.auto {
-		call.Plan = t.choose(collective.Broadcast, node.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
+	if !routed {
+		plan = t.choose(collective.Broadcast, node.Choice{Root: s.root, Bytes: int64(len(call.Value)), Pieces: true, Decides: root})
 	}
-	call.Plan = s.planned(call.Plan)
+	call.Plan = s.planned(plan)
 	if !root {
 		call.Room = only(rooms(c, &s, into))
 		call.Copies = copies(c, len(into), 1)

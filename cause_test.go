@@ -58,7 +58,7 @@ func TestCauseIsNoAbort(t *testing.T) {
 					time.AfterFunc(50*time.Millisecond, func() { cancel(fmt.Errorf("another operation: %w", cause)) })
 					ctx = limited
 				}
-				got[r] = coppice.Barrier(ctx, task, coppice.Mode(coppice.Agreed))
+				got[r] = coppice.Barrier(ctx, task, coppice.Agreed())
 				close(done[r])
 				<-done[1]
 				return nil

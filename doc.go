@@ -59,7 +59,7 @@
 // from what it saved last, what was kept until then is dropped, and processes that have joined
 // the job are given tasks. Once is for what comes from outside, such as files.
 //
-// With Mode(Agreed) all tasks complete an operation or none: what a task decides by it,
+// With mode Agreed all tasks complete an operation or none: what a task decides by it,
 // all decide. Agree is the smallest such operation.
 //
 // With Recovery: Report nothing is run again, and programs repair themselves, with
@@ -74,7 +74,7 @@
 // Always:
 //
 //  1. All tasks of a group call the same operations in the same order, with the
-//     same roots, types and protections; reductions with the same Op or function,
+//     same roots, types, modes and trees; reductions with the same Op or function,
 //     and slices of numbers of the same length.
 //  2. A Task is for one goroutine at a time, otherwise operations fail. All tasks
 //     fork, and call Go, in the same order.

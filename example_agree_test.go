@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // All tasks know the same sum, and that all know it.
@@ -23,8 +24,8 @@ func ExampleAgree() {
 // Where the dead stay dead, Agree goes on without them and says who they are. FailedAck
 // says what this task knows.
 func ExampleTask_FailedAck() {
-	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"2@barrier#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(context.Background(), "2@barrier#1"), func(ctx context.Context, t *coppice.Task) error {
 		_ = coppice.Barrier(ctx, t) // task 2 dies here
 		sum, failed, err := coppice.Agree(ctx, t, t.Rank()+1, func(a, b int) int { return a + b })
 		if err == nil && t.Rank() == 0 {
@@ -41,7 +42,7 @@ func ExampleTask_FailedAck() {
 // With Agreed a task knows that all others have what it has, or will have.
 func ExampleAgreed() {
 	runExample(3, func(ctx context.Context, t *coppice.Task) error {
-		v, err := coppice.Broadcast(ctx, t, "all or none", coppice.Mode(coppice.Agreed))
+		v, err := coppice.Broadcast(ctx, t, "all or none", coppice.Agreed())
 		if err == nil && t.Rank() == 1 {
 			fmt.Println(v)
 		}
@@ -58,7 +59,7 @@ func ExampleErrAborted() {
 		if t.Rank() == 1 {
 			cancel()
 		}
-		_, err := coppice.Broadcast(mine, t, 1, coppice.Mode(coppice.Agreed))
+		_, err := coppice.Broadcast(mine, t, 1, coppice.Agreed())
 		fmt.Println("task", t.Rank(), errors.Is(err, coppice.ErrAborted))
 		return nil
 	})
@@ -70,9 +71,9 @@ func ExampleErrAborted() {
 
 // The survivors go on in a group of their own.
 func ExampleTask_Shrink() {
-	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"1@allreduce#1/1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
-		_, err := coppice.AllReduce(ctx, t, 1, coppice.Sum, coppice.Mode(coppice.Agreed))
+	job := coppice.Job{Local: 4, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(context.Background(), "1@allreduce#1/1"), func(ctx context.Context, t *coppice.Task) error {
+		_, err := coppice.AllReduce(ctx, t, 1, coppice.Sum, coppice.Agreed())
 		if !errors.Is(err, coppice.ErrLost) { // it is, at all who live
 			return err
 		}

@@ -5,14 +5,15 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // A master gives each worker the next piece of work as soon as it has the result of the last. Process 0, which has the master, and process 2
 // are killed; the master that is run again gets the results in the same order.
 func ExampleRecvAny() {
 	const results, work, pieces = 1, 2, 12
-	job := coppice.Job{Local: 4, Kill: []string{"0@send#5", "2@send#2"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 4}
+	err := job.Run(coppicetest.WithKills(context.Background(), "0@send#5", "2@send#2"), func(ctx context.Context, t *coppice.Task) error {
 		if t.Rank() > 0 { // a worker says what it has until there is no more work
 			for result := 0; ; {
 				if err := coppice.Send(ctx, t, 0, results, result); err != nil {

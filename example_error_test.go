@@ -6,12 +6,13 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // What a task cannot get any more, because the one that had it is gone, is lost.
 func ExampleErrLost() {
-	job := coppice.Job{Local: 2, Recovery: coppice.Report, Kill: []string{"0@send#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 2, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(context.Background(), "0@send#1"), func(ctx context.Context, t *coppice.Task) error {
 		if t.Rank() == 0 {
 			return coppice.Send(ctx, t, 1, 0, "never sent")
 		}
@@ -45,9 +46,9 @@ func ExampleErrMismatch() {
 
 // The root dies before it has sent anything: nobody can have the value.
 func ExampleErrUnreached() {
-	job := coppice.Job{Local: 3, Recovery: coppice.Report, Kill: []string{"0@broadcast#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
-		_, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(coppice.Corrected("checked")))
+	job := coppice.Job{Local: 3, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(context.Background(), "0@broadcast#1"), func(ctx context.Context, t *coppice.Task) error {
+		_, err := coppice.Broadcast(ctx, t, 7, coppice.Corrected(coppice.Checked()))
 		fmt.Printf("task %d: unreached: %t\n", t.Rank(), errors.Is(err, coppice.ErrUnreached))
 		return nil
 	})
@@ -99,8 +100,8 @@ func ExampleErrNoQuorum() {
 
 // failedBarrier returns what task 1 gets that waits for task 0, which is killed.
 func failedBarrier() (failed *coppice.FailedError) {
-	job := coppice.Job{Local: 2, Recovery: coppice.Report, Kill: []string{"0@barrier#1"}}
-	_ = job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 2, Recovery: coppice.Report}
+	_ = job.Run(coppicetest.WithKills(context.Background(), "0@barrier#1"), func(ctx context.Context, t *coppice.Task) error {
 		err := coppice.Barrier(ctx, t)
 		errors.As(err, &failed)
 		return err
@@ -138,8 +139,8 @@ func ExampleErrDeadlock() {
 // A task that is run again calls what it called before, with the same inputs. This one
 // sends the number of the attempt instead.
 func ExampleErrDiverged() {
-	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 3}
+	err := job.Run(coppicetest.WithKills(context.Background(), "1@barrier#1"), func(ctx context.Context, t *coppice.Task) error {
 		if _, err := coppice.AllReduce(ctx, t, t.Attempt(), coppice.Sum); err != nil {
 			return err
 		}

@@ -245,6 +245,11 @@ func ExampleOp() {
 	// task 0: reduce: xor of float64; allowed: sum, product, min, max
 }
 
+func ExampleOp_String() {
+	fmt.Println(coppice.Sum, coppice.Product, coppice.Min, coppice.Max, coppice.And, coppice.Or, coppice.Xor)
+	// Output: sum product min max and or xor
+}
+
 func ExampleSum() {
 	atRoot(coppice.Sum, 0.5, 0.25, 0.125)
 	// Output: 0.875
@@ -310,6 +315,11 @@ type (
 
 // A function for all that can be reduced. A slice of celsius is the one thing that
 // cannot: say []float64, or levels.
+func ExampleNumber() {
+	atRoot(coppice.Min, celsius(19), celsius(23))
+	// Output: 19
+}
+
 func ExampleNumeric() {
 	atRoot(coppice.Max, celsius(19), celsius(23))
 	atRoot(coppice.Max, levels{19, 5}, levels{18, 7})

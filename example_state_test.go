@@ -7,14 +7,15 @@ import (
 	"sync/atomic"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // Task 1 dies in the third round. It is run again by another process, and its first Save
 // takes it to where it was: it does not begin with round 0.
 func ExampleSave() {
 	var resumed atomic.Int32
-	job := coppice.Job{Local: 3, Kill: []string{"1@allreduce#3"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 3}
+	err := job.Run(coppicetest.WithKills(context.Background(), "1@allreduce#3"), func(ctx context.Context, t *coppice.Task) error {
 		s := struct{ Round, Sum int }{}
 		for ; s.Round < 4; s.Round++ {
 			if err := coppice.Save(ctx, t, &s); err != nil {
@@ -45,8 +46,8 @@ func ExampleSave() {
 // has died, gets what it got before.
 func ExampleOnce() {
 	var calls atomic.Int32
-	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 3}
+	err := job.Run(coppicetest.WithKills(context.Background(), "1@barrier#1"), func(ctx context.Context, t *coppice.Task) error {
 		ticket, err := coppice.Once(ctx, t, func(context.Context) (int32, error) { return calls.Add(1), nil })
 		if err != nil {
 			return err

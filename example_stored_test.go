@@ -58,3 +58,30 @@ func ExampleStored() {
 	// round 4 sum 30
 	// round 5 sum 45
 }
+
+// A program that may save in files or not has the choice in one place.
+func ExampleSaveOption() {
+	program := func(keep ...coppice.SaveOption) coppice.Func {
+		return func(ctx context.Context, t *coppice.Task) error {
+			seed, err := coppice.Once(ctx, t, func(context.Context) (int, error) { return 7, nil }, keep...)
+			if err == nil {
+				err = coppice.Save(ctx, t, &seed, keep...)
+			}
+			if err == nil && t.Rank() == 0 {
+				fmt.Println("saved", seed)
+			}
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "states")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	runExample(2, program())
+	runExample(2, program(coppice.Stored(dir)))
+	// Output:
+	// saved 7
+	// saved 7
+}

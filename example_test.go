@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // A program of four tasks: each tells its neighbour on the right who it is, then
@@ -121,8 +122,8 @@ func ExampleJob() {
 // Kill rehearses a death: the process of task 2 dies when it enters its second
 // reduction. Another one runs the task again, and the job ends well.
 func ExampleJob_Run() {
-	job := coppice.Job{Local: 4, Kill: []string{"2@allreduce#2"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 4}
+	err := job.Run(coppicetest.WithKills(context.Background(), "2@allreduce#2"), func(ctx context.Context, t *coppice.Task) error {
 		sum, err := coppice.AllReduce(ctx, t, t.Rank(), coppice.Sum)
 		if err != nil {
 			return err
@@ -144,8 +145,8 @@ func ExampleJob_Run() {
 
 // addUp has task 1 die in the middle of a program that adds up the ranks.
 func addUp(how coppice.Recovery) {
-	job := coppice.Job{Local: 3, Recovery: how, Kill: []string{"1@allreduce#2"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 3, Recovery: how}
+	err := job.Run(coppicetest.WithKills(context.Background(), "1@allreduce#2"), func(ctx context.Context, t *coppice.Task) error {
 		total := 0
 		for range 3 {
 			sum, err := coppice.AllReduce(ctx, t, t.Rank(), coppice.Sum)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 func ExampleTask_View() {
@@ -21,8 +22,8 @@ func ExampleTask_View() {
 // Process 1 dies, in a barrier, once task 0 looks on. In the view that follows,
 // process 0 owns both tasks; it runs task 1 again, which comes to the barrier.
 func ExampleTask_Views() {
-	job := coppice.Job{Local: 2, Kill: []string{"1@barrier#1"}}
-	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 2}
+	err := job.Run(coppicetest.WithKills(context.Background(), "1@barrier#1"), func(ctx context.Context, t *coppice.Task) error {
 		if t.Rank() == 1 {
 			if _, err := coppice.Recv[bool](ctx, t, 0, 0); err != nil {
 				return err

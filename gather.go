@@ -130,7 +130,7 @@ func (b *blocks[T]) begin(t *Task, op collective.Op, s settings) (err error) {
 		b.into = all
 	}
 	b.call.Rooms, b.call.Copies = rooms(b.codec, &s, b.into), copies(b.codec, len(b.into), results)
-	b.call.Sign, b.call.Type, b.call.Agreed = b.codec.Signature(), b.codec.Name(), b.s.mode.agreed
+	b.call.Sign, b.call.Type, b.call.Agreed = b.codec.Signature(), b.codec.Name(), b.s.mode == agreed
 	b.choice = node.Choice{Root: b.s.rootOf(op), Bytes: node.Unknown}
 	if n, ok := b.codec.Size(); ok {
 		b.choice.Bytes = int64(n)

@@ -81,7 +81,6 @@ type Job struct {
 	Memory   int64         // bytes that a process may use: it takes over no more tasks of the dead than fit; default: any number
 	Check    bool          // compare what a task that is run again sends with what it sent before, as is always done in Local
 	Rehearse float64       // run tasks again beside the job, for at most this share of its time, and compare; 1: all that they do; as coppice run --rehearse
-	Kill     []string      // orders to die, as in coppice run --kill: "3@broadcast#1/2"
 	Logger   *slog.Logger  // default: nothing below a warning, on standard error
 }
 
@@ -109,6 +108,9 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 	}
 	if err == nil && ctx == nil {
 		err = errors.New("no context; allowed: context.Background(), or one made of it")
+	}
+	if err == nil {
+		err = addKills(&cfg, watch.Kills(ctx))
 	}
 	if err != nil {
 		return fmt.Errorf("coppice: %w", err)
@@ -171,15 +173,6 @@ func (j *Job) config() (cfg node.Config, err error) {
 			return cfg, fmt.Errorf("%s: %w", control.VarTrace, err)
 		}
 	}
-	for _, text := range j.Kill {
-		k, err := control.ParseKill(text)
-		if err != nil {
-			return cfg, err
-		}
-		if err := addKill(&cfg, k); err != nil {
-			return cfg, err
-		}
-	}
 	return cfg, nil
 }
 
@@ -193,6 +186,20 @@ const tuningVariable = "COPPICE_TUNING"
 // fanoutVariable is the number of children of a node in the tree on which views are
 // decided. It must be the same for all processes of a job.
 const fanoutVariable = "COPPICE_FANOUT"
+
+// addKills adds the kill points that a test asks for.
+func addKills(cfg *node.Config, texts []string) error {
+	for _, text := range texts {
+		k, err := control.ParseKill(text)
+		if err == nil {
+			err = addKill(cfg, k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func addKill(cfg *node.Config, k control.Kill) error {
 	if k.Op == "" {

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -35,12 +37,15 @@ func TestLocalMessages(t *testing.T) {
 }
 
 func TestLocalBroadcast(t *testing.T) {
-	modes := map[string]coppice.Protection{
-		"plain": coppice.Plain, "checked": coppice.Corrected("checked"),
-		"optimized": coppice.Corrected("optimized:1").Along("lame:2"),
-		"gossip":    coppice.Corrected("checked").Along("gossip:4"),
-		"proof":     coppice.Corrected("failure-proof:1"), "delayed": coppice.Corrected("delayed:100"),
-		"opportunistic": coppice.Corrected("opportunistic:2").Along("kary:3").InOrder(),
+	modes := map[string][]coppice.Option{
+		"plain":         {coppice.Plain()},
+		"along a tree":  {coppice.Along(coppice.Optimal())},
+		"checked":       {coppice.Corrected(coppice.Checked())},
+		"optimized":     {coppice.Corrected(coppice.Optimized(1)), coppice.Along(coppice.Lame(2))},
+		"gossip":        {coppice.Corrected(coppice.Checked()), coppice.Along(coppice.Gossip(4))},
+		"proof":         {coppice.Corrected(coppice.FailureProof(1))},
+		"delayed":       {coppice.Corrected(coppice.Delayed(100 * time.Microsecond))},
+		"opportunistic": {coppice.Corrected(coppice.Opportunistic(2)), coppice.Along(coppice.KAry(3).InOrder())},
 	}
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +56,7 @@ func TestLocalBroadcast(t *testing.T) {
 						if task.Rank() == i%n {
 							v = fmt.Sprint("value ", i)
 						}
-						v, err := coppice.Broadcast(ctx, task, v, coppice.Root(i%n), coppice.Mode(mode))
+						v, err := coppice.Broadcast(ctx, task, v, append(mode, coppice.Root(i%n))...)
 						if err != nil {
 							return err
 						}
@@ -138,8 +143,8 @@ func BenchmarkOperationAlone(b *testing.B) {
 // TestPartsWithoutBytesAreNotAbsent: what a task that is run again sends does not depend on the
 // memory that its first attempt had at hand.
 func TestPartsWithoutBytesAreNotAbsent(t *testing.T) {
-	job := coppice.Job{Local: 4, Tasks: 6, Check: true, Kill: []string{"2@allreduce#2"}}
-	err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 4, Tasks: 6, Check: true}
+	err := job.Run(coppicetest.WithKills(t.Context(), "2@allreduce#2"), func(ctx context.Context, t *coppice.Task) error {
 		var round int
 		for ; round < 2; round++ {
 			if err := coppice.Save(ctx, t, &round); err != nil {

@@ -42,7 +42,7 @@ func perform[R any](ctx context.Context, t *Task, name string, opts []Option, op
 		t.living = t.Fork()
 	}
 	root := s.root
-	for s.mode = Agreed; ; {
+	for s.mode, s.correction = agreed, (Correction{}); ; {
 		s.root = 0
 		if slices.Contains(rooted, name) {
 			if s.root = slices.Index(t.living.ranksIn(t), root); s.root < 0 {

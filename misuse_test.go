@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/internal/extent"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -84,7 +85,7 @@ func broadcastFrom[T any](root int) deed {
 
 func corrected(root int) deed {
 	return func(ctx context.Context, t *coppice.Task) error {
-		_, err := coppice.Broadcast(ctx, t, 1, coppice.Root(root), coppice.Mode(coppice.Corrected("checked")))
+		_, err := coppice.Broadcast(ctx, t, 1, coppice.Root(root), coppice.Corrected(coppice.Checked()))
 		return err
 	}
 }
@@ -285,11 +286,13 @@ func TestBadJobs(t *testing.T) {
 		"no fewer tasks than":    {Local: 2, Tasks: 1},
 		"log of -1 bytes":        {Local: 1, LogBytes: -1},
 		"silence of -1s":         {Local: 1, Silence: -time.Second},
-		"kill \"nobody\"":        {Local: 1, Kill: []string{"nobody"}},
-		"after a time; allowed":  {Local: 1, Kill: []string{"0@1s"}},
-		"kill of task 7 of 2":    {Local: 2, Kill: []string{"7@barrier#1"}},
 	} {
 		if err := j.Run(stage.Patience(t), good); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v instead of %s", err, want)
+		}
+	}
+	for want, kill := range map[string]string{"kill \"nobody\"": "nobody", "after a time; allowed": "0@1s", "kill of task 7 of 2": "7@barrier#1"} {
+		if err := coppice.Local(coppicetest.WithKills(stage.Patience(t), kill), 2, good); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v instead of %s", err, want)
 		}
 	}
@@ -301,9 +304,9 @@ func TestBadJobs(t *testing.T) {
 // TestEverybodyIsRoot has every task broadcast from itself and return: each has
 // its value at once, and nobody waits for anybody.
 func TestEverybodyIsRoot(t *testing.T) {
-	for _, mode := range []coppice.Protection{coppice.Plain, coppice.Corrected("checked")} {
+	for _, mode := range []coppice.Option{coppice.Plain(), coppice.Corrected(coppice.Checked())} {
 		err := coppice.Local(stage.Patience(t), 4, func(ctx context.Context, task *coppice.Task) error {
-			_, err := coppice.Broadcast(ctx, task, 1, coppice.Root(task.Rank()), coppice.Mode(mode))
+			_, err := coppice.Broadcast(ctx, task, 1, coppice.Root(task.Rank()), mode)
 			return err
 		})
 		if !errors.Is(err, coppice.ErrMismatch) {

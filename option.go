@@ -1,26 +1,23 @@
 package coppice
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/coppice-go/coppice/internal/node"
 	"github.com/coppice-go/coppice/protocol/collective"
-	"github.com/coppice-go/coppice/topology"
 )
 
-// Option changes how one operation is carried out.
+// Option changes how one operation is carried out. Options are its last arguments, in any order; of two of a kind, such as two
+// modes, the last one counts.
 type Option struct {
-	kind  optionKind
-	rank  int
-	mode  Protection
-	slice any
-	dir   string
-	on    bool
+	kind       optionKind
+	mode       mode
+	on         bool
+	rank       int
+	correction Correction
+	tree       Tree
+	slice      any
 }
 
 type optionKind uint8
@@ -28,19 +25,16 @@ type optionKind uint8
 const (
 	rootOption optionKind = iota
 	modeOption
+	alongOption
 	sharedOption
 	intoOption
 	commutativeOption
 	lostOption
-	storedOption
 	backupsOption
 )
 
 // Root says which task has the value, or gets it; default 0.
 func Root(rank int) Option { return Option{kind: rootOption, rank: rank} }
-
-// Mode says how an operation is protected against deaths.
-func Mode(p Protection) Option { return Option{kind: modeOption, mode: p} }
 
 // Shared lends memory instead of copying it: what the task passes must not
 // change until the operation is over at every task, and what it gets may be read
@@ -69,100 +63,13 @@ func Commutative() Option { return Option{kind: commutativeOption} }
 // half of Job.LogBytes and go with the next Save.
 func Backups(on bool) Option { return Option{kind: backupsOption, on: on} }
 
-// Protection is how an operation is protected against deaths.
-type Protection struct {
-	tree, correction string
-	order            topology.Order
-	plan             node.Plan
-	auto             bool // which tree is best depends on the size
-	unlogged         bool // what is sent is not kept for replay
-	agreed           bool // all tasks complete the operation, or none
-	err              error
-}
-
-// Replayed is the default: what is sent is kept, so that a task whose process died
-// can be run again and gets what it got before. With Recovery Report nothing is kept,
-// and it is Plain.
-// Small values go along a binomial tree, large ones in pieces.
-var Replayed = protection(Protection{tree: "binomial", correction: "none", auto: true})
-
-// Plain does nothing against deaths: a task that needs a dead one gets an error
-// that names it, and a task that is run again and comes to the operation, too. It is
-// what MPI does, without the hang.
-var Plain = protection(Protection{tree: "binomial", correction: "none", auto: true, unlogged: true})
-
-// Agreed: all tasks complete the operation or none, and all know which. A task whose
-// context has ended when it comes to the operation aborts it, and it is ErrAborted for
-// all; once it has begun, the end of a context no longer ends it. With Recovery
-// Replay nothing else keeps it from being completed. With Report the tasks that live
-// agree afterwards whether all of them have: if not, it is ErrLost for all. A task that
-// has waited for the others for Job.Silence after the end of its context gives up the
-// group: that is ErrAbandoned, and nobody can use the group any more.
-var Agreed = protection(Protection{tree: "binomial", correction: "none", auto: true, agreed: true})
-
-// Corrected is for Broadcast and for reductions. A broadcast's value reaches all tasks
-// that live, whoever else dies, without a detector. The correction is one of
-//
-//	checked          any deaths before the broadcast, or of tasks that do not correct
-//	opportunistic:D  gaps of up to D dead tasks in a row on each side
-//	optimized:D      the same with fewer messages
-//	delayed:US       checked, and correctors wait so many microseconds first
-//	failure-proof:F  all live tasks or none, for up to F deaths at any moment
-//
-// docs/broadcasts.md has their costs and promises. If the root dies before
-// anybody who lives has the value, it is ErrUnreached.
-//
-// Reduce, AllReduce, ReduceFunc and AllReduceFunc, with Recovery Report, go on without
-// the inputs of the dead: failure-proof:F for up to F deaths, before them or at any
-// moment, checked for one. The inputs of all tasks that live are in the result, those of
-// the dead may be; at all tasks that get one it is the same. If more have died or the
-// root has (AllReduce has one here, too: see Root), it may be ErrUnreached. With Recovery
-// Replay all inputs come, in the end, and a death changes nothing. docs/collectives.md
-// has the costs.
-func Corrected(correction string) Protection {
-	p := Protection{tree: "binomial", correction: correction}
-	name, _, _ := strings.Cut(correction, ":")
-	if !slices.Contains(corrections, name) {
-		p.err = fmt.Errorf("correction %q; allowed: checked, opportunistic:D, optimized:D, delayed:US, failure-proof:F", correction)
-	}
-	return protection(p)
-}
-
-// corrections are those to choose from.
-var corrections = []string{"checked", "opportunistic", "optimized", "delayed", "failure-proof"}
-
-// Along is the same protection along another tree: binomial, kary:K, lame:K,
-// optimal, or gossip:R for R rounds of gossip, whose partners are the same in
-// every broadcast.
-func (p Protection) Along(tree string) Protection {
-	p.tree, p.auto = tree, false
-	return protection(p)
-}
-
-// InOrder is the same with a tree numbered depth first. It is what other
-// libraries use; a death then leaves larger gaps.
-func (p Protection) InOrder() Protection {
-	p.order, p.auto = topology.InOrder, false
-	return protection(p)
-}
-
-// protection makes the plan, unless something was wrong already.
-func protection(p Protection) Protection {
-	if p.err == nil {
-		p.plan, p.err = node.BroadcastPlan(p.tree, p.correction, p.order)
-	}
-	return p
-}
-
-// options are their names, and the operations that they are for.
+// options are their names, and the operations that they are for. Modes and WithoutLost are for all.
 var options = [...]struct{ name, with string }{
 	rootOption:        {"Root", "Broadcast, Scatter, Gather, reductions"},
-	modeOption:        {"Mode", "all but Save, Once"},
-	sharedOption:      {"Shared", "all but Barrier, Save, Once"},
-	intoOption:        {"Into", "all but Barrier, Save, Once"},
+	alongOption:       {"Along", "Broadcast"},
+	sharedOption:      {"Shared", "all but Barrier"},
+	intoOption:        {"Into", "all but Barrier"},
 	commutativeOption: {"Commutative", "reductions, scans"},
-	lostOption:        {"WithoutLost", "all but Save, Once"},
-	storedOption:      {"Stored", "Save, Once"},
 	backupsOption:     {"Backups", "ReduceFunc, AllReduceFunc, ScanFunc, ExScanFunc"},
 }
 
@@ -176,18 +83,21 @@ type optionSet uint16
 
 // The options that operations take.
 const (
-	barrierTakes  optionSet = 1<<modeOption | 1<<lostOption
-	valueTakes              = barrierTakes | 1<<sharedOption | 1<<intoOption
-	rootedTakes             = valueTakes | 1<<rootOption
-	scanTakes               = valueTakes | 1<<commutativeOption
-	reduceTakes             = scanTakes | 1<<rootOption // an AllReduce that is corrected has a root
-	functionTakes           = optionSet(1 << backupsOption)
+	barrierTakes   optionSet = 1<<modeOption | 1<<lostOption
+	valueTakes               = barrierTakes | 1<<sharedOption | 1<<intoOption
+	rootedTakes              = valueTakes | 1<<rootOption
+	broadcastTakes           = rootedTakes | 1<<alongOption
+	scanTakes                = valueTakes | 1<<commutativeOption
+	reduceTakes              = scanTakes | 1<<rootOption // an AllReduce that is corrected has a root
+	functionTakes            = optionSet(1 << backupsOption)
 )
 
 // takes is the options of an operation, without those that only functions have.
 func takes(op collective.Op) optionSet {
 	switch op {
-	case collective.Broadcast, collective.Scatter, collective.Gather:
+	case collective.Broadcast:
+		return broadcastTakes
+	case collective.Scatter, collective.Gather:
 		return rootedTakes
 	case collective.Reduce, collective.AllReduce:
 		return reduceTakes
@@ -199,18 +109,19 @@ func takes(op collective.Op) optionSet {
 
 // settings are the options of one operation.
 type settings struct {
-	given  optionSet
-	root   int
-	mode   Protection
-	shared bool
-	into   any
+	given      optionSet
+	root       int
+	mode       mode
+	correction Correction
+	tree       Tree
+	shared     bool
+	into       any
 
 	commutes bool
 	backup   node.Backup
 }
 
 func (s *settings) read(opts []Option) {
-	s.mode = Replayed
 	for i := range opts {
 		o := &opts[i]
 		s.given |= 1 << o.kind
@@ -218,7 +129,9 @@ func (s *settings) read(opts []Option) {
 		case rootOption:
 			s.root = o.rank
 		case modeOption:
-			s.mode = o.mode
+			s.mode, s.correction = o.mode, o.correction
+		case alongOption:
+			s.tree = o.tree
 		case sharedOption:
 			s.shared = true
 		case intoOption:
@@ -240,48 +153,20 @@ func (s *settings) checkRoot(n int) error {
 	return nil
 }
 
-// check tells what is wrong with the settings of an operation among n tasks that takes some options.
+// check says what is wrong with the settings of an operation among n tasks that takes some options.
 func (s *settings) check(op collective.Op, takes optionSet, n int) error {
-	wrong := s.given &^ takes
-	switch {
-	case wrong != 0:
+	if wrong := s.given &^ takes; wrong != 0 {
 		return optionKind(bits.TrailingZeros16(uint16(wrong))).misplaced()
-	case s.mode.err != nil:
-		return s.mode.err
-	case s.corrects(op):
-		if s.mode.tree != "binomial" || s.mode.order == topology.InOrder {
-			return errors.New("a tree for a corrected reduction; allowed with: broadcasts")
-		}
-		if _, err := s.mode.failures(); err != nil {
-			return err
-		}
-	case op != collective.Broadcast && !s.mode.auto:
-		return errors.New("this mode is for broadcasts and reductions; allowed: Replayed, Plain, Agreed")
+	}
+	if err := s.checkMode(op); err != nil {
+		return err
 	}
 	return s.checkRoot(n)
 }
 
-// corrects tells whether a reduction is to be corrected.
-func (s *settings) corrects(op collective.Op) bool {
-	return s.mode.err == nil && s.mode.correction != "none" && (op == collective.Reduce || op == collective.AllReduce)
-}
-
-// failures is how many deaths a corrected reduction outlives.
-func (p Protection) failures() (int, error) {
-	name, digits, found := strings.Cut(p.correction, ":")
-	if name == "checked" || name == "failure-proof" && !found {
-		return 1, nil
-	}
-	f, err := strconv.Atoi(digits)
-	if name != "failure-proof" || err != nil || f > collective.FailuresMax {
-		return 0, fmt.Errorf("correction %q of a reduction; allowed: checked, failure-proof:F with F up to %d", p.correction, collective.FailuresMax)
-	}
-	return f, nil
-}
-
 // planned is a plan with what the settings say of it.
 func (s *settings) planned(p node.Plan) node.Plan {
-	if s.mode.unlogged {
+	if s.mode == plain {
 		return p.Unlogged()
 	}
 	return p

@@ -14,70 +14,64 @@ import (
 // the operation's list or else an error that names the option.
 func TestOptionsThatMeanNothingAreRefused(t *testing.T) {
 	options := map[string]coppice.Option{
-		"Root": coppice.Root(0), "Mode": coppice.Mode(coppice.Plain), "Shared": coppice.Shared(),
+		"Root": coppice.Root(0), "Plain": coppice.Plain(), "Along": coppice.Along(coppice.Optimal()), "Shared": coppice.Shared(),
 		"Commutative": coppice.Commutative(), "WithoutLost": coppice.WithoutLost(), "Backups": coppice.Backups(true),
-		"Stored": coppice.Stored(t.TempDir()), "Into": coppice.Into(make([]int, 1)),
+		"Into": coppice.Into(make([]int, 1)),
 	}
 	v, add := []int{7}, func(a, b []int) []int { return []int{a[0] + b[0]} }
 	for name, c := range map[string]struct {
 		takes string
 		call  func(ctx context.Context, t *coppice.Task, o coppice.Option) error
 	}{
-		"barrier": {"Mode WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"barrier": {"Plain WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return coppice.Barrier(ctx, t, o)
 		}},
-		"broadcast": {"Root Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"broadcast": {"Root Along Plain Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.Broadcast(ctx, t, v, o))
 		}},
-		"scatter": {"Root Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"scatter": {"Root Plain Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.Scatter(ctx, t, [][]int{v}, o))
 		}},
-		"gather": {"Root Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"gather": {"Root Plain Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.Gather(ctx, t, 7, o))
 		}},
-		"allgather": {"Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"allgather": {"Plain Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.AllGather(ctx, t, 7, o))
 		}},
-		"alltoall": {"Mode Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"alltoall": {"Plain Shared Into WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.AllToAll(ctx, t, v, o))
 		}},
-		"reduce": {"Root Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"reduce": {"Root Plain Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.Reduce(ctx, t, v, coppice.Sum, o))
 		}},
-		"allreduce": {"Root Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"allreduce": {"Root Plain Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.AllReduce(ctx, t, v, coppice.Sum, o))
 		}},
-		"scan": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"scan": {"Plain Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.Scan(ctx, t, v, coppice.Sum, o))
 		}},
-		"reduce by function": {"Root Mode Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"reduce by function": {"Root Plain Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.ReduceFunc(ctx, t, v, add, o))
 		}},
-		"scan by function": {"Mode Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"scan by function": {"Plain Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.ScanFunc(ctx, t, v, add, o))
 		}},
-		"exscan": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"exscan": {"Plain Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.ExScan(ctx, t, v, coppice.Sum, o))
 		}},
-		"exscan by function": {"Mode Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"exscan by function": {"Plain Shared Into Commutative WithoutLost Backups", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.ExScanFunc(ctx, t, v, add, o))
 		}},
-		"reducescatter": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"reducescatter": {"Plain Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.ReduceScatter(ctx, t, [][]int{v}, coppice.Sum, o))
 		}},
-		"reducescatter by function": {"Mode Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
+		"reducescatter by function": {"Plain Shared Into Commutative WithoutLost", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
 			return only(coppice.ReduceScatterFunc(ctx, t, [][]int{v}, add, o))
-		}},
-		"save": {"Stored", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
-			return coppice.Save(ctx, t, new(int), o)
-		}},
-		"once": {"Stored", func(ctx context.Context, t *coppice.Task, o coppice.Option) error {
-			return only(coppice.Once(ctx, t, func(context.Context) (int, error) { return 7, nil }, o))
 		}},
 	} {
 		for option, o := range options {
 			job := coppice.Job{Local: 1}
-			if option == "WithoutLost" && name != "save" {
+			if option == "WithoutLost" {
 				job.Recovery = coppice.Report
 			}
 			err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error { return c.call(ctx, t, o) })

@@ -13,35 +13,39 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// Numeric is a number, or a slice of numbers, which is combined element by
-// element and has the same length at all tasks.
-type Numeric interface {
-	number |
-		~[]int | ~[]int8 | ~[]int16 | ~[]int32 | ~[]int64 |
-		~[]uint | ~[]uint8 | ~[]uint16 | ~[]uint32 | ~[]uint64 |
-		~[]float32 | ~[]float64 | ~[]complex64 | ~[]complex128
-}
-
-type number interface {
+// Number is a number.
+type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 |
 		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 |
 		~float32 | ~float64 | ~complex64 | ~complex128
 }
 
+// Numeric is a [Number], or a slice of numbers, which is combined element by
+// element and has the same length at all tasks.
+type Numeric interface {
+	Number |
+		~[]int | ~[]int8 | ~[]int16 | ~[]int32 | ~[]int64 |
+		~[]uint | ~[]uint8 | ~[]uint16 | ~[]uint32 | ~[]uint64 |
+		~[]float32 | ~[]float64 | ~[]complex64 | ~[]complex128
+}
+
 // Op is a way to combine numbers.
-type Op = fold.Op
+type Op uint8
 
 // The ways to combine numbers. Min and Max are for numbers that have an order,
 // and a NaN wins; And, Or and Xor are for integers, bit by bit.
 const (
-	Sum     = fold.Sum
-	Product = fold.Product
-	Min     = fold.Min
-	Max     = fold.Max
-	And     = fold.And
-	Or      = fold.Or
-	Xor     = fold.Xor
+	Sum Op = iota
+	Product
+	Min
+	Max
+	And
+	Or
+	Xor
 )
+
+// String is the name: sum, product, min, max, and, or, xor.
+func (op Op) String() string { return fold.Op(op).String() }
 
 // At is a value and the task that it came from, for MinAt and MaxAt.
 type At[T cmp.Ordered] struct {
@@ -153,7 +157,7 @@ func numbers[T Numeric](c *codec.Codec[T], op Op) (call node.Call, exact bool, e
 	} else {
 		kind = reflect.TypeFor[T]().Elem().Kind()
 	}
-	combine, exact, err := fold.For(op, kind)
+	combine, exact, err := fold.For(fold.Op(op), kind)
 	return node.Call{
 		Sign: protocol.Mix(c.Signature(), uint64(op)), Type: c.Name(),
 		Kind: collective.Kind{Elem: elem, Fold: combine},
@@ -193,7 +197,7 @@ func combining[T any](c *codec.Codec[T], f func(a, b T) T) collective.Kind {
 
 // combined makes the call of a reduction. exact: the order in which values are combined makes no difference.
 func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.Codec[T], v *T, s *settings, call node.Call, exact bool) (result T, err error) {
-	call.Agreed, call.Backup = s.mode.agreed, s.backup
+	call.Agreed, call.Backup = s.mode == agreed, s.backup
 	allowed := takes(what)
 	if call.Works {
 		allowed |= functionTakes
@@ -222,7 +226,7 @@ func combined[T any](ctx context.Context, t *Task, what collective.Op, c *codec.
 	}
 	if s.corrects(what) {
 		choice.Corrected, choice.Root = true, s.root
-		choice.Failures, _ = s.mode.failures()
+		choice.Failures = s.correction.failures()
 	}
 	call.Plan = s.planned(t.choose(what, choice))
 	r, err := t.do(ctx, &call)

@@ -63,7 +63,7 @@ func allKinds(ctx context.Context, t *coppice.Task) error {
 		if _, err := coppice.Gather(ctx, fork, again); err != nil {
 			return err
 		}
-		if _, err := coppice.AllReduceFunc(ctx, t, s.Sum, func(a, b float64) float64 { return a + b }, coppice.Mode(coppice.Agreed)); err != nil {
+		if _, err := coppice.AllReduceFunc(ctx, t, s.Sum, func(a, b float64) float64 { return a + b }, coppice.Agreed()); err != nil {
 			return err
 		}
 		b, err := beside.Wait(ctx)

@@ -40,7 +40,7 @@ var signNames = sync.OnceValue(func() map[uint64]string {
 })
 
 // nameNumber names calls with a number, and with slices of it.
-func nameNumber[T number](names map[uint64]string) {
+func nameNumber[T Number](names map[uint64]string) {
 	nameType[T](names)
 	nameType[[]T](names)
 }

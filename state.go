@@ -34,12 +34,12 @@ import (
 // What was sent before is received before, otherwise it is ErrMismatch. Forks and
 // groups made before the first Save go on; those made later end with the next one. If all
 // copies of a task's state are lost, the task is: ErrLost, never an older state.
-func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error {
+func Save[S any](ctx context.Context, t *Task, state *S, opts ...SaveOption) error {
 	_, err := perform(ctx, t, "save", nil, func(t *Task, _ settings) (none struct{}, err error) { return none, save(ctx, t, state, opts) })
 	return err
 }
 
-func save[S any](ctx context.Context, t *Task, state *S, opts []Option) error {
+func save[S any](ctx context.Context, t *Task, state *S, opts []SaveOption) error {
 	c, err := codec.For[S]()
 	if err == nil && state == nil {
 		err = errors.New("no state; allowed: a pointer to one")
@@ -160,7 +160,7 @@ func (t *Task) at() *node.Member {
 // operations: they would be missing when it is run again, so they fail.
 //
 //	points, err := coppice.Once(ctx, t, func(ctx context.Context) ([]float64, error) { return load(t.Rank()) })
-func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...Option) (v T, err error) {
+func Once[T any](ctx context.Context, t *Task, f func(ctx context.Context) (T, error), opts ...SaveOption) (v T, err error) {
 	const op = "once"
 	if err := t.usable(ctx, op); err != nil {
 		return v, err

@@ -17,7 +17,10 @@ import (
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
-// Stored is for Save and Once: what they keep goes to files of a directory, instead of to
+// SaveOption changes how [Save] and [Once] keep what they are given.
+type SaveOption struct{ dir string }
+
+// Stored has what [Save] and [Once] keep go to files of a directory, instead of to
 // other processes. All processes need the same directory, and all Saves of a program the
 // same option. If the files of a task are missing or damaged when it is run again, the
 // task is lost: ErrLost names the file. What another user has made in the directory, or on the way to
@@ -28,20 +31,19 @@ import (
 // states of all tasks to those of the last epoch that all have saved. Until then Once, if it
 // is Stored, returns what it returned before. A job that Slurm has requeued is taken up without asking. In all
 // other cases a directory with the states of a job that has not finished is an error.
-func Stored(dir string) Option { return Option{kind: storedOption, dir: dir} }
+func Stored(dir string) SaveOption { return SaveOption{dir} }
 
 // storedIn is the directory that the options of Save or Once name; "": none.
-func storedIn(opts []Option) (dir string, err error) {
+func storedIn(opts []SaveOption) (dir string, err error) {
 	for _, o := range opts {
-		switch {
-		case o.kind != storedOption:
-			return "", o.kind.misplaced()
+		switch named := filepath.Clean(o.dir); {
 		case o.dir == "":
 			return "", errors.New("Stored without a directory; allowed: the name of one")
-		case dir != "" && dir != filepath.Clean(o.dir):
-			return "", fmt.Errorf("Stored in %s and in %s; allowed: one directory", dir, o.dir)
+		case dir != "" && dir != named:
+			return "", fmt.Errorf("Stored in %s and in %s; allowed: one directory", dir, named)
+		default:
+			dir = named
 		}
-		dir = filepath.Clean(o.dir)
 	}
 	return dir, nil
 }
@@ -114,7 +116,7 @@ type files struct {
 }
 
 // files are those that the options of Save or Once ask for.
-func (t *Task) files(opts []Option) (*files, error) {
+func (t *Task) files(opts []SaveOption) (*files, error) {
 	dir, err := storedIn(opts)
 	if err != nil || dir == "" || !t.m.Replays() {
 		return nil, err
@@ -142,7 +144,7 @@ func (t *Task) files(opts []Option) (*files, error) {
 }
 
 // elsewhere is where the options of Once have its value kept; nil: at other processes.
-func (t *Task) elsewhere(opts []Option) (node.Elsewhere, error) {
+func (t *Task) elsewhere(opts []SaveOption) (node.Elsewhere, error) {
 	f, err := t.files(opts)
 	if f == nil {
 		return nil, err
@@ -177,9 +179,7 @@ func (t *Task) takeUp(ctx context.Context, f *files, sign uint64) (epoch uint64,
 		return 0, nil, err
 	}
 	half := binary.LittleEndian.Uint64
-	var none settings
-	none.read(nil)
-	all, err := gathered(ctx, t, collective.AllGather, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own}, none)
+	all, err := gathered(ctx, t, collective.AllGather, finding{[2]uint64{half(f.job[:8]), half(f.job[8:])}, own}, settings{})
 	if err != nil {
 		return 0, nil, err
 	}

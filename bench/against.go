@@ -22,7 +22,7 @@ type other struct {
 	launcher    program
 	coppiceLoop program
 	mode        string // of coppiceloop
-	old         bool   // it uses its own operations, in Mode(Plain): it cannot build today's
+	old         bool   // it uses its own operations, in mode Plain: it cannot build today's
 }
 
 // todays are the folders that measure: they replace the commit's own, so that both sides are measured
@@ -139,7 +139,7 @@ func (o options) againstLines() []line {
 	return slices.DeleteFunc(cells, func(l line) bool { return !l.cell })
 }
 
-// ours returns the measured side: today's, as a user has it or in Mode(Plain), or with --of the other
+// ours returns the measured side: today's, as a user has it or in mode Plain, or with --of the other
 // commit's.
 func (o options) ours() side {
 	switch {

@@ -30,7 +30,7 @@ type options struct {
 	counts      bool   // what operations cost, compared with limits
 	write       bool   // the limits
 	of          string // another commit's costs
-	plain       bool   // ours in Mode(Plain)
+	plain       bool   // ours in mode Plain
 	quick       bool
 	only        string
 	rounds      int
@@ -85,7 +85,7 @@ func parse(args []string, help io.Writer) (o options, err error) {
 	flags.BoolVar(&o.counts, "counts", false, "count what operations cost, and fail above the limits in limits.txt")
 	flags.BoolVar(&o.write, "write", false, "with --counts: write limits.txt anew")
 	flags.StringVar(&o.of, "of", "", "with --counts: of `COMMIT`")
-	flags.BoolVar(&o.plain, "plain", false, "with --against and --counts: in Mode(Plain), not in the default one")
+	flags.BoolVar(&o.plain, "plain", false, "with --against and --counts: in mode Plain, not in the default one")
 	flags.BoolVar(&o.quick, "quick", false, "only lines with a target, shorter loops, 3 rounds: less than a minute")
 	flags.StringVar(&o.only, "only", "", "only lines whose name contains `TEXT`, such as \"broadcast 8 B, p = 32\"")
 	flags.IntVar(&o.rounds, "rounds", 0, "launches of each side for one line; 0: 9, or 3 with --quick")

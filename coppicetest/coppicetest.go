@@ -41,6 +41,11 @@ type Options struct {
 	Timeout time.Duration // of each run; default: 30 s
 }
 
+// WithKills is a context for [coppice.Job.Run], or [coppice.Local], that kills processes of the job at kill points. At
+// "3@broadcast#2" the process of task 3 is killed when the task begins its second [coppice.Broadcast], at "3@broadcast#2/4" at the fourth
+// step of it. These are the kill points of coppice run --kill (docs/running.md), but for those at a time.
+func WithKills(ctx context.Context, at ...string) context.Context { return watch.WithKills(ctx, at...) }
+
 // killFlag has Survives try some kill points only.
 var killFlag = flag.String("coppicetest.kill", "", "have Survives try only these kill points, separated by commas, in one run: 1@allreduce#3/2")
 
@@ -218,9 +223,6 @@ func (s *search) perform(kill string, rehearse bool) (r outcome) {
 	if rehearse {
 		job.Rehearse = 1
 	}
-	if kill != "" {
-		job.Kill = strings.Split(kill, ",")
-	}
 	var mu sync.Mutex
 	var again error
 	seqs := map[point]int{}
@@ -240,6 +242,9 @@ func (s *search) perform(kill string, rehearse bool) (r outcome) {
 		},
 	}
 	ctx, stop := context.WithTimeout(watch.With(s.t.Context(), watcher), s.o.Timeout)
+	if kill != "" {
+		ctx = WithKills(ctx, strings.Split(kill, ",")...)
+	}
 	defer stop()
 	done := make(chan error, 1)
 	go func() {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // origin loads a task's elements.
@@ -36,12 +37,12 @@ func (c *counted) Load(ctx context.Context, i, n int) ([]uint64, error) {
 }
 
 // parts sorts in a job, and returns the parts and what task 0 found in them.
-func parts[E any](t *testing.T, job coppice.Job, f Form[E], from origin[E]) ([][]E, Sorted) {
+func parts[E any](t *testing.T, job coppice.Job, f Form[E], from origin[E], kills ...string) ([][]E, Sorted) {
 	t.Helper()
 	var mu sync.Mutex
 	var all [][]E
 	var sorted Sorted
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(t.Context(), kills...), func(ctx context.Context, task *coppice.Task) error {
 		mine, err := from.Load(ctx, task.Rank(), task.Size())
 		if err != nil {
 			return err
@@ -170,7 +171,7 @@ func TestEveryDeathIsSurvived(t *testing.T) {
 				for _, step := range []string{"", "/1", "/2"} {
 					kill := fmt.Sprintf("%d@%s%s", victim, phase, step)
 					from := &counted{Source: s}
-					got, sorted := parts(t, coppice.Job{Local: p, Kill: []string{kill}}, Keys{}, from)
+					got, sorted := parts(t, coppice.Job{Local: p}, Keys{}, from, kill)
 					if step == "" && from.loads.Load() <= int32(p) {
 						t.Errorf("%d tasks, %s: %d loads; nobody was run again", p, kill, from.loads.Load())
 					}
@@ -193,7 +194,7 @@ func TestMostDeathsAreSurvived(t *testing.T) {
 			for _, v := range rng.Perm(p)[:victims] {
 				kill = append(kill, fmt.Sprintf("%d@%s/%d", v, phases[rng.IntN(len(phases))], 1+rng.IntN(3)))
 			}
-			got, sorted := parts(t, coppice.Job{Local: p, Kill: kill}, Keys{}, s)
+			got, sorted := parts(t, coppice.Job{Local: p}, Keys{}, s, kill...)
 			wantKeys(t, fmt.Sprintf("seed %d: %+v, %v", seed, s, kill), got, sorted, s, p)
 		}
 	}
@@ -205,7 +206,7 @@ func TestRecordsSurviveDeaths(t *testing.T) {
 	l := Layout{100, 10}
 	want, _ := parts(t, coppice.Job{Local: 4}, l, u)
 	for _, kill := range [][]string{{"0@alltoall#1"}, {"0@gather#2", "3@broadcast#1"}, {"1@gather#1", "2@alltoall#1/2", "3@gather#2"}} {
-		if got, _ := parts(t, coppice.Job{Local: 4, Kill: kill}, l, u); !slices.EqualFunc(got, want, slices.Equal) {
+		if got, _ := parts(t, coppice.Job{Local: 4}, l, u, kill...); !slices.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%v: other parts", kill)
 		}
 	}

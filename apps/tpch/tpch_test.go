@@ -12,6 +12,7 @@ import (
 
 	"github.com/coppice-go/coppice"
 	"github.com/coppice-go/coppice/apps/tpch/dbgen"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // largeVariable names the variable that makes tests check scale 1, too.
@@ -44,11 +45,11 @@ func loadAndAsk(ctx context.Context, t *coppice.Task, source Source, q Query) (A
 }
 
 // answers runs a query in a job and returns the answer, which only task 0 may have.
-func answers(t *testing.T, job coppice.Job, source Source, query Query) string {
+func answers(t *testing.T, job coppice.Job, source Source, query Query, kills ...string) string {
 	t.Helper()
 	var mu sync.Mutex
 	var csv string
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(t.Context(), kills...), func(ctx context.Context, task *coppice.Task) error {
 		a, err := loadAndAsk(ctx, task, source, query)
 		if err != nil {
 			return err
@@ -113,7 +114,7 @@ func TestQ3SurvivesEveryDeath(t *testing.T) {
 			for _, op := range phases {
 				for _, step := range []string{"", "/1", "/2"} {
 					kill := fmt.Sprintf("%d@%s#1%s", victim, op, step)
-					if got := answers(t, coppice.Job{Local: n, Kill: []string{kill}}, Generated(0.01), officialQ3); got != want {
+					if got := answers(t, coppice.Job{Local: n}, Generated(0.01), officialQ3, kill); got != want {
 						t.Errorf("%d tasks, %s:\n%s", n, kill, got)
 					}
 				}
@@ -133,7 +134,7 @@ func TestQ3SurvivesMostDeaths(t *testing.T) {
 			for _, v := range rng.Perm(n)[:victims] {
 				kill = append(kill, fmt.Sprintf("%d@%s#1", v, phases[rng.IntN(len(phases))]))
 			}
-			if got := answers(t, coppice.Job{Local: n, Kill: kill}, Generated(0.01), officialQ3); got != want {
+			if got := answers(t, coppice.Job{Local: n}, Generated(0.01), officialQ3, kill...); got != want {
 				t.Errorf("seed %d: %d tasks, %v:\n%s", seed, n, kill, got)
 			}
 		}
@@ -149,7 +150,7 @@ func TestOtherQueriesSurviveDeaths(t *testing.T) {
 		{officialQ5, []string{"0@allgather#1", "1@allgather#2", "2@reduce#1"}},
 	} {
 		want := answers(t, coppice.Job{Local: 1}, Generated(0.01), c.query)
-		if got := answers(t, coppice.Job{Local: 4, Kill: c.kill}, Generated(0.01), c.query); got != want {
+		if got := answers(t, coppice.Job{Local: 4}, Generated(0.01), c.query, c.kill...); got != want {
 			t.Errorf("%T, %v:\n%swant\n%s", c.query, c.kill, got, want)
 		}
 	}

@@ -19,23 +19,25 @@ import (
 
 func main() {
 	local := flag.Int("local", 0, "run this many processes as goroutines")
-	mode := flag.String("mode", "plain", "protection of broadcasts: plain, or a correction such as checked; copied: plain without lending memory, as corrected ones")
+	mode := flag.String("mode", "plain", "mode of broadcasts: plain, replay, or a correction such as checked; copied: plain without lending memory, as corrected ones")
 	flag.Parse()
 	jobs, err := loop.Parse(flag.Args())
 	if err != nil {
 		fail(2, err)
 	}
-	protection := coppice.Plain
+	how := ops.How{Mode: coppice.Plain()}
 	switch *mode {
 	case "plain":
 	case "replay":
-		protection = coppice.Replayed
+		how.Mode = coppice.Replayed()
 	case "copied":
-		protection = coppice.Plain.Along("binomial")
+		how.Along = []coppice.Option{coppice.Along(coppice.Binomial())}
 	default:
-		protection = coppice.Corrected(*mode)
+		if how.Correction, err = coppice.ParseCorrection(*mode); err != nil {
+			fail(2, err)
+		}
 	}
-	program := func(ctx context.Context, t *coppice.Task) error { return run(ctx, t, jobs, protection) }
+	program := func(ctx context.Context, t *coppice.Task) error { return run(ctx, t, jobs, how) }
 	if *local == 0 {
 		coppice.Main(program)
 		return
@@ -50,9 +52,9 @@ func fail(exit int, err error) {
 	os.Exit(exit)
 }
 
-func run(ctx context.Context, t *coppice.Task, jobs []loop.Job, p coppice.Protection) error {
+func run(ctx context.Context, t *coppice.Task, jobs []loop.Job, how ops.How) error {
 	for _, job := range jobs {
-		spans, err := ops.Measure(ctx, t, t, job, p)
+		spans, err := ops.Measure(ctx, t, t, job, how)
 		if err == nil && job.Op != loop.Start {
 			err = job.Write(t.Rank(), spans)
 		}

@@ -11,17 +11,23 @@ import (
 	"github.com/coppice-go/coppice/bench/loop"
 )
 
-// Measure runs the loop of a job at one task, after a barrier, and returns its spans. p protects
-// broadcasts; all other operations are Replayed or Agreed if p is, and otherwise Plain. The barriers
+// How says how operations are carried out.
+type How struct {
+	Mode       coppice.Option     // Replayed, Plain or Agreed
+	Correction coppice.Correction // of Broadcast, Reduce and AllReduce, which then are Corrected; zero: none
+	Along      []coppice.Option   // of Broadcast: at most its tree
+}
+
+// Measure runs the loop of a job at one task, after a barrier, and returns its spans. The barriers
 // are alive's: alive is t itself, or the group of the live tasks.
 //
 // With Twice there is an Agree before each operation, in the measured time: with
-// Mode(Agreed) and Recovery Report that is one agreement before it and one after it.
-func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppice.Protection) ([]loop.Span, error) {
+// Agreed and Recovery Report that is one agreement before it and one after it.
+func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, how How) ([]loop.Span, error) {
 	if err := coppice.Barrier(ctx, alive); err != nil || job.Op == loop.Start {
 		return nil, err
 	}
-	o := &operation{ctx: ctx, t: t, alive: alive, bytes: job.Bytes, copies: job.Copies, protection: p}
+	o := &operation{ctx: ctx, t: t, alive: alive, bytes: job.Bytes, copies: job.Copies, how: how}
 	steps, err := o.steps(job.Op)
 	if err != nil {
 		return nil, err
@@ -40,8 +46,8 @@ func Measure(ctx context.Context, t, alive *coppice.Task, job loop.Job, p coppic
 // Once runs one task's part of an operation once, as the i-th of a program: no memory is lent. The
 // source is the root of a broadcast or a scatter. Once reports whether the data that came is what was
 // sent.
-func Once(ctx context.Context, t *coppice.Task, op string, bytes, i, source int, p coppice.Protection) (intact bool, err error) {
-	o := &operation{ctx: ctx, t: t, alive: t, bytes: bytes, protection: p, source: source, once: true}
+func Once(ctx context.Context, t *coppice.Task, op string, bytes, i, source int, how How) (intact bool, err error) {
+	o := &operation{ctx: ctx, t: t, alive: t, bytes: bytes, how: how, source: source, once: true}
 	s, err := o.steps(op)
 	if err != nil {
 		return false, err
@@ -55,14 +61,14 @@ func Once(ctx context.Context, t *coppice.Task, op string, bytes, i, source int,
 
 // operation is one task's part of a loop.
 type operation struct {
-	ctx        context.Context
-	t          *coppice.Task
-	alive      *coppice.Task
-	bytes      int
-	copies     int
-	protection coppice.Protection
-	source     int  // the root of broadcasts and scatters
-	once       bool // there is no loop: memory is not used again
+	ctx    context.Context
+	t      *coppice.Task
+	alive  *coppice.Task
+	bytes  int
+	copies int
+	how    How
+	source int  // the root of broadcasts and scatters
+	once   bool // there is no loop: memory is not used again
 }
 
 // options returns the options of a loop: its memory is lent, and used again.
@@ -85,7 +91,7 @@ func (o *operation) fromSource(opts []coppice.Option) []coppice.Option {
 func (o *operation) steps(op string) (s loop.Steps, err error) {
 	switch op {
 	case loop.Barrier:
-		return loop.Steps{Timed: func() error { return coppice.Barrier(o.ctx, o.alive, o.mode()) }}, nil
+		return loop.Steps{Timed: func() error { return coppice.Barrier(o.ctx, o.alive, o.how.Mode) }}, nil
 	case loop.PingPong:
 		if o.t.Size() != 2 {
 			return s, fmt.Errorf("%d processes in a ping-pong; allowed: 2", o.t.Size())
@@ -94,13 +100,13 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	case loop.Broadcast:
 		s = o.broadcast()
 	case loop.Reduce:
-		s = o.sum(coppice.Reduce[[]float64], o.atRoot(o.t.Size()), coppice.Mode(o.protection))
+		s = o.sum(coppice.Reduce[[]float64], o.atRoot(o.t.Size()), o.correctable())
 	case loop.AllReduce:
-		s = o.sum(coppice.AllReduce[[]float64], o.t.Size(), coppice.Mode(o.protection))
+		s = o.sum(coppice.AllReduce[[]float64], o.t.Size(), o.correctable())
 	case loop.Scan:
-		s = o.sum(coppice.Scan[[]float64], o.t.Rank()+1, o.mode())
+		s = o.sum(coppice.Scan[[]float64], o.t.Rank()+1, o.how.Mode)
 	case loop.ExScan:
-		s = o.sum(coppice.ExScan[[]float64], o.t.Rank(), o.mode())
+		s = o.sum(coppice.ExScan[[]float64], o.t.Rank(), o.how.Mode)
 	case loop.ReduceScatter:
 		s = o.reduceScatter()
 	case loop.Scatter:
@@ -112,7 +118,7 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	case loop.AllToAll:
 		s = o.allToAll()
 	case loop.Agree:
-		s = o.sum(agree, o.t.Size(), o.mode())
+		s = o.sum(agree, o.t.Size(), o.how.Mode)
 	case loop.Save:
 		s = o.save()
 	case loop.Sends:
@@ -124,12 +130,12 @@ func (o *operation) steps(op string) (s loop.Steps, err error) {
 	return s, nil
 }
 
-// mode returns the mode of operations that cannot be corrected.
-func (o *operation) mode() coppice.Option {
-	if o.protection == coppice.Replayed || o.protection == coppice.Agreed {
-		return coppice.Mode(o.protection)
+// correctable returns the mode of operations that can be corrected.
+func (o *operation) correctable() coppice.Option {
+	if o.how.Correction == (coppice.Correction{}) {
+		return o.how.Mode
 	}
-	return coppice.Mode(coppice.Plain)
+	return coppice.Corrected(o.how.Correction)
 }
 
 func (o *operation) barrier() error { return coppice.Barrier(o.ctx, o.alive) }
@@ -171,11 +177,12 @@ func (o *operation) pingPong() loop.Steps {
 // and the next iteration changes it.
 func (o *operation) broadcast() loop.Steps {
 	data := loop.Block(o.bytes)
-	opts := options(o, coppice.Mode(o.protection), loop.Block(o.bytes))
-	if !o.once && o.protection != coppice.Plain && o.protection != coppice.Replayed && o.protection != coppice.Agreed {
-		opts = []coppice.Option{coppice.Mode(o.protection), coppice.Into(loop.Block(o.bytes))}
+	mode := o.correctable()
+	opts := options(o, mode, loop.Block(o.bytes))
+	if !o.once && (mode != o.how.Mode || len(o.how.Along) > 0) {
+		opts = []coppice.Option{mode, coppice.Into(loop.Block(o.bytes))}
 	}
-	opts = o.fromSource(opts)
+	opts = o.fromSource(append(opts, o.how.Along...))
 	var got []byte
 	return loop.Steps{
 		Mark: func(i int) {
@@ -241,7 +248,7 @@ func (o *operation) reduceScatter() loop.Steps {
 	for d := range parts {
 		parts[d] = slices.Repeat([]float64{1}, n)
 	}
-	opts := options(o, o.mode(), slices.Repeat([]float64{1}, n))
+	opts := options(o, o.how.Mode, slices.Repeat([]float64{1}, n))
 	var got []float64
 	return loop.Steps{
 		Mark: func(i int) {
@@ -266,7 +273,7 @@ func (o *operation) scatter() loop.Steps {
 	if o.t.Rank() == o.source {
 		parts = o.blocks(o.t.Size())
 	}
-	opts := o.fromSource(options(o, o.mode(), loop.Block(o.bytes)))
+	opts := o.fromSource(options(o, o.how.Mode, loop.Block(o.bytes)))
 	var got []byte
 	return loop.Steps{
 		Mark: func(i int) { mark(parts, i, o.source) },
@@ -284,7 +291,7 @@ type collection func(context.Context, *coppice.Task, []byte, ...coppice.Option) 
 // collect brings every task's block to the tasks that want this many blocks.
 func (o *operation) collect(gather collection, want int) loop.Steps {
 	data := loop.Block(o.bytes)
-	opts := options(o, o.mode(), o.blocks(want))
+	opts := options(o, o.how.Mode, o.blocks(want))
 	var got [][]byte
 	return loop.Steps{
 		Mark: func(i int) { loop.Mark(data, i, o.t.Rank(), 0) },
@@ -298,7 +305,7 @@ func (o *operation) collect(gather collection, want int) loop.Steps {
 
 func (o *operation) allToAll() loop.Steps {
 	parts := o.blocks(o.t.Size())
-	opts := options(o, o.mode(), o.blocks(o.t.Size()))
+	opts := options(o, o.how.Mode, o.blocks(o.t.Size()))
 	var got [][]byte
 	return loop.Steps{
 		Mark: func(i int) { mark(parts, i, o.t.Rank()) },

@@ -19,24 +19,24 @@ func TestEveryOperationIsMeasured(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d/%d", op, bytes, p), func(t *testing.T) {
-					measured(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3, Copies: 2}, coppice.Plain)
+					measured(t, p, loop.Job{Op: op, Bytes: bytes, Warmup: 2, Iterations: 3, Copies: 2}, How{Mode: coppice.Plain()})
 				})
 			}
 		}
 	}
 	for _, op := range slices.Concat(loop.Collectives, loop.Further) {
 		t.Run("agreed/"+op, func(t *testing.T) {
-			measured(t, 3, loop.Job{Op: op, Bytes: 1 << 10, Warmup: 2, Iterations: 3}, coppice.Agreed)
-			measured(t, 3, loop.Job{Op: op, Bytes: 8, Warmup: 2, Iterations: 3, Twice: true}, coppice.Agreed)
+			measured(t, 3, loop.Job{Op: op, Bytes: 1 << 10, Warmup: 2, Iterations: 3}, How{Mode: coppice.Agreed()})
+			measured(t, 3, loop.Job{Op: op, Bytes: 8, Warmup: 2, Iterations: 3, Twice: true}, How{Mode: coppice.Agreed()})
 		})
 	}
 	t.Run("corrected", func(t *testing.T) {
 		job := loop.Job{Op: loop.Broadcast, Bytes: 1 << 10, Warmup: 2, Iterations: 300}
-		measured(t, 5, job, coppice.Corrected("checked"))
+		measured(t, 5, job, How{Mode: coppice.Plain(), Correction: coppice.Checked()})
 	})
 }
 
-func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection) {
+func measured(t *testing.T, p int, job loop.Job, how How) {
 	t.Helper()
 	want := job.Iterations
 	if job.Op == loop.Start {
@@ -47,7 +47,7 @@ func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection) 
 		run.Recovery, run.Copies = coppice.Replay, job.Copies
 	}
 	err := run.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
-		spans, err := Measure(ctx, task, task, job, protection)
+		spans, err := Measure(ctx, task, task, job, how)
 		if err == nil && len(spans) != want {
 			err = fmt.Errorf("%d spans, want %d", len(spans), want)
 		}
@@ -61,7 +61,7 @@ func measured(t *testing.T, p int, job loop.Job, protection coppice.Protection) 
 func TestWhatIsNoOperationIsRefused(t *testing.T) {
 	for _, job := range []loop.Job{{Op: "shuffle", Bytes: 8}, {Op: loop.PingPong, Bytes: 8}} {
 		err := coppice.Local(t.Context(), 3, func(ctx context.Context, task *coppice.Task) error {
-			if _, err := Measure(ctx, task, task, job, coppice.Plain); err == nil {
+			if _, err := Measure(ctx, task, task, job, How{Mode: coppice.Plain()}); err == nil {
 				return fmt.Errorf("%s of 3: no error", job.Op)
 			}
 			return nil

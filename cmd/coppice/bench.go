@@ -203,7 +203,7 @@ func (b *benchCmd) checkHow(ops []string) error {
 	if b.Copies != nil && !slices.Contains(ops, benchloop.Save) {
 		return errors.New("--copies without operation save; allowed with it")
 	}
-	return b.checkProtection(ops)
+	return b.checkFlags(ops)
 }
 
 // checkMode checks a mode of these operations.
@@ -319,10 +319,10 @@ func (b *benchCmd) measureHere(sink *benchSink) error {
 	ctx, stop := untilFirstSignal()
 	defer stop()
 	watch := newLogWatch(slog.NewTextHandler(os.Stderr, logLevel))
-	job := b.protection().job(watch)
+	job := b.how().job(watch)
 	job.Local = sink.cells[0].Processes
 	err := job.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, sink.jobs(), b.protection(), watch, sink)
+		return benchTask(ctx, t, sink.jobs(), b.how(), watch, sink)
 	})
 	return interruptedOr(ctx, err)
 }
@@ -333,7 +333,7 @@ func (b *benchCmd) measureApart(c *console, sink *benchSink, env []string) error
 	defer stop()
 	plan, err := launch.New(launch.Config{
 		N: sink.cells[0].Processes, StdinRank: -1,
-		Program: self(), Args: append(b.protection().words(), benchloop.Args(sink.jobs())...),
+		Program: self(), Args: append(b.how().words(), benchloop.Args(sink.jobs())...),
 		Env:    append([]string{transport.ChooseVariable + "=" + b.Transport}, env...),
 		Output: launch.Output{Stdout: sink, Stderr: c.stderr},
 		Notice: c.notice,

@@ -27,7 +27,7 @@ import (
 // benchProcessCmd is what `coppice bench` starts: one process of the job that
 // measures.
 type benchProcessCmd struct {
-	benchProtection
+	benchHow
 	Jobs []string `arg:""`
 }
 
@@ -40,13 +40,13 @@ func (b *benchProcessCmd) Run(c *console) error {
 	defer stop()
 	watch := newLogWatch(slog.NewTextHandler(c.stderr, logLevel))
 	return b.job(watch).Run(ctx, func(ctx context.Context, t *coppice.Task) error {
-		return benchTask(ctx, t, jobs, b.benchProtection, watch, os.Stdout)
+		return benchTask(ctx, t, jobs, b.benchHow, watch, os.Stdout)
 	})
 }
 
 // benchTask measures jobs as one task. The one of rank 0 writes the figures, a
 // line for each.
-func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b benchProtection, watch *logWatch, out io.Writer) error {
+func benchTask(ctx context.Context, t *coppice.Task, jobs []benchloop.Job, b benchHow, watch *logWatch, out io.Writer) error {
 	alive, err := b.survivors(ctx, t)
 	if err != nil {
 		return err
@@ -132,52 +132,58 @@ func busiest(job benchloop.Job, p int) int {
 	}
 }
 
-// benchProtection is how broadcasts are protected while they are measured, and
-// against what. Tree and Correction may be empty.
-type benchProtection struct {
+// benchHow is how operations are carried out while they are measured, and
+// which processes are dead. Tree and Correction may be empty.
+type benchHow struct {
 	Mode             string `arg:""`
 	Tree, Correction string
 	Failed           []int
 	Copies           int // of what is saved; 0: nothing is
 }
 
-func (b *benchCmd) protection() benchProtection {
-	return benchProtection{b.Mode, b.Tree, b.Correction, b.Failed, b.copies()}
+func (b *benchCmd) how() benchHow {
+	return benchHow{b.Mode, b.Tree, b.Correction, b.Failed, b.copies()}
 }
 
-// words start a process that measures with this protection; its jobs follow.
-func (b benchProtection) words() []string {
+// words start a process that measures so; its jobs follow.
+func (b benchHow) words() []string {
 	return slices.Concat([]string{"bench-process"}, repeated(&b), []string{b.Mode})
 }
 
-// mode is the protection as the library has it.
-func (b benchProtection) mode() coppice.Protection {
-	p := coppice.Plain
+// parse is what the library has for it.
+func (b benchHow) parse() (how ops.How, err error) {
+	how.Mode = coppice.Plain()
 	switch b.Mode {
 	case correctedMode:
-		p = coppice.Corrected(b.correction())
+		how.Correction, err = coppice.ParseCorrection(b.correction())
 	case replayMode, sendsMode:
-		p = coppice.Replayed
+		how.Mode = coppice.Replayed()
 	case agreedMode, reportMode, twiceMode:
-		p = coppice.Agreed
+		how.Mode = coppice.Agreed()
 	}
-	if b.Tree != "" {
-		p = p.Along(b.Tree)
+	if err == nil && b.Tree != "" {
+		var tree coppice.Tree
+		tree, err = coppice.ParseTree(b.Tree)
+		how.Along = []coppice.Option{coppice.Along(tree)}
 	}
-	return p
+	return how, err
 }
 
 // measure runs a job's loop at one task.
-func (b benchProtection) measure(ctx context.Context, t, alive *coppice.Task, job benchloop.Job) ([]benchloop.Span, error) {
+func (b benchHow) measure(ctx context.Context, t, alive *coppice.Task, job benchloop.Job) ([]benchloop.Span, error) {
 	job.Twice = b.Mode == twiceMode
 	if b.Mode == sendsMode {
 		job.Op = benchloop.Sends
 	}
-	return ops.Measure(ctx, t, alive, job, b.mode())
+	how, err := b.parse()
+	if err != nil {
+		return nil, err
+	}
+	return ops.Measure(ctx, t, alive, job, how)
 }
 
 // job has the settings that the mode is about.
-func (b benchProtection) job(watch *logWatch) *coppice.Job {
+func (b benchHow) job(watch *logWatch) *coppice.Job {
 	job := &coppice.Job{Recovery: coppice.Report, Logger: slog.New(watch)}
 	if logged(b.Mode) {
 		job.Recovery, job.LogBytes, job.Copies = coppice.Replay, benchLogBytes, b.Copies
@@ -185,7 +191,7 @@ func (b benchProtection) job(watch *logWatch) *coppice.Job {
 	return job
 }
 
-func (b benchProtection) correction() string { return cmp.Or(b.Correction, "checked") }
+func (b benchHow) correction() string { return cmp.Or(b.Correction, "checked") }
 
 // corrected are the operations that can be corrected, and alongTrees those that have a tree.
 var (
@@ -201,8 +207,8 @@ func outside(some, ops []string) string {
 	return ""
 }
 
-// checkProtection checks what is said of trees, corrections and failed ranks.
-func (b *benchCmd) checkProtection(ops []string) error {
+// checkFlags checks what is said of trees, corrections and failed ranks.
+func (b *benchCmd) checkFlags(ops []string) error {
 	switch op := outside(alongTrees, ops); {
 	case b.Tree != "" && op != "":
 		return fmt.Errorf("--tree with operation %s; allowed with: %s", op, benchloop.Broadcast)
@@ -217,15 +223,13 @@ func (b *benchCmd) checkProtection(ops []string) error {
 	case b.Tree == "" && b.Correction == "":
 		return nil
 	}
+	how, err := b.how().parse()
+	if err != nil || outside(alongTrees, ops) == "" {
+		return err
+	}
 	var wrong error // what the library says to it
-	mode := coppice.Mode(b.protection().mode())
-	err := coppice.Local(context.Background(), 1, func(ctx context.Context, t *coppice.Task) error {
-		if slices.Contains(ops, benchloop.Broadcast) {
-			_, wrong = coppice.Broadcast(ctx, t, 0, mode)
-		}
-		if wrong == nil && outside(alongTrees, ops) != "" {
-			_, wrong = coppice.Reduce(ctx, t, 0, coppice.Sum, mode)
-		}
+	err = coppice.Local(context.Background(), 1, func(ctx context.Context, t *coppice.Task) error {
+		_, wrong = coppice.Reduce(ctx, t, 0, coppice.Sum, coppice.Corrected(how.Correction))
 		return nil
 	})
 	return errors.Join(err, wrong)
@@ -246,7 +250,7 @@ func (b *benchCmd) checkFailed(n int) error {
 		seen[r] = true
 		faults.Failed = append(faults.Failed, protocol.Rank(r))
 	}
-	p := b.protection()
+	p := b.how()
 	name, reach, err := broadcast.ParseCorrection(p.correction())
 	if err != nil || name != "opportunistic" && name != "optimized" {
 		return err
@@ -265,7 +269,7 @@ func (b *benchCmd) checkFailed(n int) error {
 
 // survivors returns the group of those that live, when all that are to fail are
 // dead and this task knows it. A task that is to fail does not return.
-func (b benchProtection) survivors(ctx context.Context, t *coppice.Task) (*coppice.Task, error) {
+func (b benchHow) survivors(ctx context.Context, t *coppice.Task) (*coppice.Task, error) {
 	if len(b.Failed) == 0 {
 		return t, nil
 	}

@@ -27,7 +27,7 @@ type benchRecoveryCmd struct {
 	N       int           `bounds:"%d processes; allowed: 3 to 512" name:"processes" short:"n" default:"16" placeholder:"N" help:"Number of processes, 3 or more (default ${default})."`
 	Op      []string      `default:"allreduce" placeholder:"OP" help:"What a process dies in: broadcast, reduce, allreduce, scan, scatter, gather, allgather, alltoall, barrier, or all of these (default ${default})."`
 	Size    string        `default:"8B" placeholder:"SIZE" help:"Bytes of a task's block, for alltoall of a pair's (default ${default})."`
-	Mode    string        `default:"replay" placeholder:"M" help:"How the operation is protected: ${recoveryModes} (default ${default})."`
+	Mode    string        `default:"replay" placeholder:"M" help:"Mode of the operation: ${recoveryModes} (default ${default})."`
 	Work    time.Duration `placeholder:"D" help:"Values are combined by a function that takes so long, such as 5ms: for reduce, allreduce and scan (default: they are added)."`
 	Backups string        `default:"auto" placeholder:"B" help:"With --work, what was combined is kept at other processes: on, off, or auto, by cost (default ${default})."`
 	Rounds  int           `bounds:"%d rounds; allowed: 1 to 10000" default:"9" placeholder:"R" help:"Deaths in each operation, each in a job of its own (default ${default})."`
@@ -36,7 +36,7 @@ type benchRecoveryCmd struct {
 	bytes int // Size
 }
 
-// recoveryModes are the protections that outlive a death.
+// recoveryModes are the modes that outlive a death.
 var recoveryModes = []string{replayMode, agreedMode}
 
 // check checks what is asked for, and fills in the rest.
@@ -266,7 +266,7 @@ func (p *recoveryProcess) operate(ctx context.Context, t *coppice.Task, i, victi
 	if p.Work > 0 {
 		ok, err = p.combine(ctx, t, i, victim)
 	} else {
-		ok, err = ops.Once(ctx, t, p.Op, p.Bytes, i, victim, recoveryProtections[p.Mode])
+		ok, err = ops.Once(ctx, t, p.Op, p.Bytes, i, victim, ops.How{Mode: recoveryOptions[p.Mode]})
 	}
 	if err == nil && !ok {
 		err = fmt.Errorf("wrong data in operation %d, %s", i, p.Op)
@@ -274,8 +274,8 @@ func (p *recoveryProcess) operate(ctx context.Context, t *coppice.Task, i, victi
 	return err
 }
 
-// recoveryProtections are the modes as the library has them.
-var recoveryProtections = map[string]coppice.Protection{replayMode: coppice.Replayed, agreedMode: coppice.Agreed}
+// recoveryOptions are the modes as the library has them.
+var recoveryOptions = map[string]coppice.Option{replayMode: coppice.Replayed(), agreedMode: coppice.Agreed()}
 
 // What --backups may be.
 const backupsAuto, backupsOn, backupsOff = "auto", "on", "off"
@@ -283,7 +283,7 @@ const backupsAuto, backupsOn, backupsOff = "auto", "on", "off"
 // combine adds by a function that takes long. The victim is the root: it combines most. A task adds its rank and
 // the operation's number.
 func (p *recoveryProcess) combine(ctx context.Context, t *coppice.Task, i, victim int) (ok bool, err error) {
-	opts := []coppice.Option{coppice.Mode(recoveryProtections[p.Mode])}
+	opts := []coppice.Option{recoveryOptions[p.Mode]}
 	if p.Backups != backupsAuto {
 		opts = append(opts, coppice.Backups(p.Backups == backupsOn))
 	}

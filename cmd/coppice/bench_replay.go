@@ -76,7 +76,7 @@ func (c *benchCell) fitLog(fewer bool) error {
 // each of them fill a small log. What is saved is in none.
 func checkLogged(mode string, names []string) error {
 	const bytes, enough = 64 << 10, 32 << 10 // barriers need less, one value more
-	how := benchProtection{Mode: replayMode}
+	how := benchHow{Mode: replayMode}
 	if mode == sendsMode {
 		how.Mode = mode
 	}

@@ -82,7 +82,7 @@ func TestJobsAreAsLongAsTheirLog(t *testing.T) {
 // A log that was given up costs nothing any more: figures of that are wrong.
 func TestALogGivenUpMakesNoFigures(t *testing.T) {
 	for bytes, want := range map[int]string{8: "", 64 << 10: "no figures of broadcast: the library has logged an error"} {
-		how := benchProtection{Mode: replayMode}
+		how := benchHow{Mode: replayMode}
 		watch := newLogWatch(slog.NewTextHandler(io.Discard, logLevel))
 		job := how.job(watch)
 		job.Local, job.LogBytes = 2, 32<<10
@@ -114,7 +114,7 @@ func TestWatchCountsErrorsOfAllItsLoggers(t *testing.T) {
 func TestFiguresTellHowMuchWasLogged(t *testing.T) {
 	const bytes, iterations = 64 << 10, 10 // of the same memory, which is lent and counts once
 	for mode, logged := range map[string]bool{plainMode: false, replayMode: true} {
-		how := benchProtection{Mode: mode}
+		how := benchHow{Mode: mode}
 		watch := newLogWatch(slog.NewTextHandler(io.Discard, logLevel))
 		job := how.job(watch)
 		job.Local = 2

@@ -251,9 +251,9 @@ var tpchModes = map[string]struct {
 	recovery coppice.Recovery
 	option   coppice.Option // of all operations
 }{
-	replayMode: {coppice.Replay, coppice.Mode(coppice.Replayed)},
-	agreedMode: {coppice.Replay, coppice.Mode(coppice.Agreed)},
-	plainMode:  {coppice.Report, coppice.Mode(coppice.Plain)},
+	replayMode: {coppice.Replay, coppice.Replayed()},
+	agreedMode: {coppice.Replay, coppice.Agreed()},
+	plainMode:  {coppice.Report, coppice.Plain()},
 }
 
 // tpchProcess is one of the processes.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
 
@@ -146,7 +147,7 @@ func TestTunerNamesWhatFailed(t *testing.T) {
 // many: with a value in pieces, as the rules say.
 func TestProcessesUseTheFileOfTheVariable(t *testing.T) {
 	someDefaults(t)
-	job := coppice.Job{Local: 2, Recovery: coppice.Report, Kill: []string{"1@allreduce#1/10"}}
+	job := coppice.Job{Local: 2, Recovery: coppice.Report}
 	sum := func(ctx context.Context, task *coppice.Task) error {
 		_, err := coppice.AllReduce(ctx, task, make([]float64, 16), coppice.Sum)
 		return err
@@ -165,7 +166,7 @@ func TestProcessesUseTheFileOfTheVariable(t *testing.T) {
 		}
 		t.Setenv(tuningVariable, file)
 		var failed *coppice.FailedError
-		if err := job.Run(t.Context(), sum); errors.As(err, &failed) != c.dies {
+		if err := job.Run(coppicetest.WithKills(t.Context(), "1@allreduce#1/10"), sum); errors.As(err, &failed) != c.dies {
 			t.Errorf("%s: %v; dies: want %t", rulesText(c.rules), err, c.dies)
 		}
 	}

@@ -23,9 +23,9 @@ import (
 func main() {
 	plain := flag.Bool("plain", false, "broadcast without correction")
 	flag.Parse()
-	mode := coppice.Corrected("checked")
+	mode := coppice.Corrected(coppice.Checked())
 	if *plain {
-		mode = coppice.Plain
+		mode = coppice.Plain()
 	}
 	job := coppice.Job{Recovery: coppice.Report}
 	err := job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error { return rounds(ctx, t, mode) })
@@ -36,14 +36,14 @@ func main() {
 }
 
 // rounds broadcasts three values from task 0.
-func rounds(ctx context.Context, t *coppice.Task, mode coppice.Protection) error {
+func rounds(ctx context.Context, t *coppice.Task, mode coppice.Option) error {
 	var got []string
 	for round := range 3 {
 		value := ""
 		if t.Rank() == 0 {
 			value = fmt.Sprintf("value %d", round+1)
 		}
-		value, err := coppice.Broadcast(ctx, t, value, coppice.Mode(mode))
+		value, err := coppice.Broadcast(ctx, t, value, mode)
 		if err != nil {
 			return err
 		}

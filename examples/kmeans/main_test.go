@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // small are settings of a job that takes milliseconds.
@@ -56,12 +57,12 @@ func (now state) equal(other state) bool {
 }
 
 // run checks that every task has the wanted result, and returns how many tasks were run again.
-func run(t *testing.T, s settings, job coppice.Job, want state) (again int) {
+func run(t *testing.T, s settings, job coppice.Job, want state, kills ...string) (again int) {
 	t.Helper()
 	var mu sync.Mutex
 	ended := map[int]bool{}
 	job.Tasks = s.tasks
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(t.Context(), kills...), func(ctx context.Context, task *coppice.Task) error {
 		now, err := s.cluster(ctx, task)
 		mu.Lock()
 		defer mu.Unlock()
@@ -102,7 +103,7 @@ func TestClusterSurvivesDeaths(t *testing.T) {
 		{"0@save#3", "2@allreduce#6", "4@save#9/1"},
 	} {
 		t.Run(fmt.Sprint(kills), func(t *testing.T) {
-			if again := run(t, small, coppice.Job{Local: 4, Kill: kills}, serial(small)); again < len(kills) {
+			if again := run(t, small, coppice.Job{Local: 4}, serial(small), kills...); again < len(kills) {
 				t.Errorf("%d tasks were run again", again)
 			}
 		})

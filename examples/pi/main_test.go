@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // run returns the result of every task.
@@ -63,10 +64,10 @@ func TestAreaIsTheSameBitsInEveryRun(t *testing.T) {
 func TestAreaSurvivesADeath(t *testing.T) {
 	want := run(t, 4, 1000)[0]
 	for _, dead := range []int{0, 3} {
-		job := coppice.Job{Local: 4, Kill: []string{fmt.Sprint(dead, "@reduce#1")}}
+		job := coppice.Job{Local: 4}
 		var atZero float64
 		var deaths atomic.Int32
-		err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		err := job.Run(coppicetest.WithKills(t.Context(), fmt.Sprint(dead, "@reduce#1")), func(ctx context.Context, task *coppice.Task) error {
 			if task.Attempt() > 0 {
 				deaths.Add(1)
 			}
@@ -83,9 +84,9 @@ func TestAreaSurvivesADeath(t *testing.T) {
 }
 
 func TestAreaWithoutAShareIsAnError(t *testing.T) {
-	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"3@reduce#1"}}
+	job := coppice.Job{Local: 4, Recovery: coppice.Report}
 	var atZero error
-	_ = job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	_ = job.Run(coppicetest.WithKills(t.Context(), "3@reduce#1"), func(ctx context.Context, task *coppice.Task) error {
 		_, err := area(ctx, task, 1000)
 		if task.Rank() == 0 {
 			atZero = err

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // small are settings of a job that takes milliseconds.
@@ -23,7 +24,7 @@ type outcome struct {
 }
 
 // run returns the final state of all tasks, which must be the same.
-func run(t *testing.T, s settings, job coppice.Job) outcome {
+func run(t *testing.T, s settings, job coppice.Job, kills ...string) outcome {
 	t.Helper()
 	var mu sync.Mutex
 	o := outcome{losses: map[int]float64{}}
@@ -36,7 +37,7 @@ func run(t *testing.T, s settings, job coppice.Job) outcome {
 		o.losses[epoch] = loss
 	}
 	job.Tasks = s.tasks
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(t.Context(), kills...), func(ctx context.Context, task *coppice.Task) error {
 		now, err := s.learn(ctx, task)
 		if err != nil {
 			return err
@@ -81,7 +82,7 @@ func TestWeightsDoNotDependOnProcesses(t *testing.T) {
 		{5, []string{"0@save#2/1", "2@allreduce#25", "4@allreduce#50/1", "6@save#6"}},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			got := run(t, small, coppice.Job{Local: c.processes, Kill: c.kills})
+			got := run(t, small, coppice.Job{Local: c.processes}, c.kills...)
 			if !slices.Equal(got.weights, want.weights) || fmt.Sprint(got.losses) != fmt.Sprint(want.losses) {
 				t.Errorf("%v with losses %v, want %v with %v", got.weights, got.losses, want.weights, want.losses)
 			}

@@ -24,7 +24,7 @@ func modes(t testing.TB) map[string]Plan {
 				if tree == "gossip:4" && (order == topology.InOrder || correction == "ack" || correction == "none") {
 					continue // not offered, or does not reach all
 				}
-				plan, err := BroadcastPlan(tree, correction, order)
+				plan, err := BroadcastPlan(part(t, tree), part(t, correction), order)
 				if err != nil {
 					t.Fatal(err)
 				}

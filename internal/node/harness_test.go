@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -341,11 +342,25 @@ func broadcastCall(plan Plan, root int, value []byte) *Call {
 
 func mustPlan(t testing.TB, tree, correction string) Plan {
 	t.Helper()
-	plan, err := BroadcastPlan(tree, correction, 0)
+	plan, err := BroadcastPlan(part(t, tree), part(t, correction), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return plan
+}
+
+// part reads a tree or a correction: a name, or a name and a number with a colon between them.
+func part(t testing.TB, text string) (p Part) {
+	t.Helper()
+	name, digits, found := strings.Cut(text, ":")
+	p.Name = name
+	if found {
+		var err error
+		if p.Number, err = strconv.Atoi(digits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
 }
 
 // dice returns a source of its own, so that runs differ; it logs the seed.

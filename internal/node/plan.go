@@ -3,8 +3,8 @@ package node
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/broadcast"
@@ -41,20 +41,28 @@ func named(names []string, i uint8, number uint16) string {
 	return names[i] + ":" + strconv.Itoa(int(number))
 }
 
-// BroadcastPlan is the plan of a broadcast in words: those of broadcast.Spec,
-// with gossip:R for R rounds, each partner drawn anew per round but the same in
-// every broadcast, and delayed:D for a delay of D microseconds.
-func BroadcastPlan(tree, correction string, order topology.Order) (Plan, error) {
-	p := Plan{op: opBroadcast}
+// A Part of a broadcast is its tree or its correction: a name of broadcast.Spec and its number, 0 if it has none.
+// The number of gossip is that of rounds, each partner drawn anew per round but the same in every broadcast; that of
+// delayed is in microseconds.
+type Part struct {
+	Name   string
+	Number int
+}
+
+// NumberMax is the largest number of a Part.
+const NumberMax = 1<<15 - 1
+
+// BroadcastPlan returns the plan of a broadcast. Its numbers are checked: they are from 0 to NumberMax.
+func BroadcastPlan(tree, correction Part, order topology.Order) (Plan, error) {
+	t, c := slices.Index(treeNames, tree.Name), slices.Index(correctionNames, correction.Name)
+	if t < 0 || c < 0 {
+		return Plan{}, fmt.Errorf("tree %q with correction %q; allowed: %v with %v", tree.Name, correction.Name, treeNames, correctionNames)
+	}
+	p := Plan{op: opBroadcast, tree: uint8(t), treeArg: uint16(tree.Number), correction: uint8(c), fixArg: uint16(correction.Number)}
 	if order == topology.InOrder {
 		p.flags = inOrder
 	}
-	var err error
-	if p.tree, p.treeArg, err = index("tree", treeNames, tree); err != nil {
-		return p, err
-	}
-	p.correction, p.fixArg, err = index("correction", correctionNames, correction)
-	return p, err
+	return p, nil
 }
 
 // Unlogged is the same plan for an operation that is not kept for replay.
@@ -67,24 +75,6 @@ func (p Plan) Unlogged() Plan {
 func (p Plan) WithRoot(root int) Plan {
 	p.root = uint32(root)
 	return p
-}
-
-func index(what string, names []string, word string) (i uint8, number uint16, err error) {
-	name, digits, found := strings.Cut(word, ":")
-	for i, n := range names {
-		if n != name {
-			continue
-		}
-		if found {
-			v, err := strconv.ParseUint(digits, 10, 15)
-			if err != nil || v == 0 {
-				return 0, 0, fmt.Errorf("%s %q; allowed after the colon: 1 to %d", what, word, 1<<15-1)
-			}
-			number = uint16(v)
-		}
-		return uint8(i), number, nil
-	}
-	return 0, 0, fmt.Errorf("%s %q; allowed: %s", what, word, strings.Join(names, ", "))
 }
 
 // Latency and overhead of a message in nanoseconds, for trees and time-outs that

@@ -1,4 +1,4 @@
-// Package watch lets package coppicetest see what the tasks of a job of goroutines do.
+// Package watch lets tests see what the tasks of a job of goroutines do, and kill processes of a job.
 package watch
 
 import "context"
@@ -9,7 +9,10 @@ type Watcher struct {
 	Killed  func()                    // an order to die was carried out
 }
 
-type key struct{}
+type (
+	key      struct{}
+	killsKey struct{}
+)
 
 // With is a context for a job that has the watcher.
 func With(ctx context.Context, w *Watcher) context.Context {
@@ -20,4 +23,15 @@ func With(ctx context.Context, w *Watcher) context.Context {
 func From(ctx context.Context) *Watcher {
 	w, _ := ctx.Value(key{}).(*Watcher)
 	return w
+}
+
+// WithKills is a context for a job whose processes are killed at these kill points, as coppice run --kill has them, without durations.
+func WithKills(ctx context.Context, at ...string) context.Context {
+	return context.WithValue(ctx, killsKey{}, at)
+}
+
+// Kills are the kill points of a context.
+func Kills(ctx context.Context) []string {
+	at, _ := ctx.Value(killsKey{}).([]string)
+	return at
 }

@@ -117,7 +117,7 @@ func TestWhoHasReturnedStillPassesOn(t *testing.T) {
 		case 1:
 			return enough
 		}
-		got[k.Rank()], err = coppice.Broadcast(ctx, k, 7, coppice.Mode(coppice.Plain.Along("kary:1")))
+		got[k.Rank()], err = coppice.Broadcast(ctx, k, 7, coppice.Plain(), coppice.Along(coppice.KAry(1)))
 		return err
 	})
 	if !errors.Is(err, enough) || got[2] != 7 || got[3] != 7 {

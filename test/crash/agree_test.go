@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -78,22 +79,22 @@ var agreedOperations = []struct {
 		return fmt.Sprint(v, failed), err
 	}},
 	{"barrier", func(ctx context.Context, t *coppice.Task) (string, error) {
-		return "", coppice.Barrier(ctx, t, coppice.Mode(coppice.Agreed))
+		return "", coppice.Barrier(ctx, t, coppice.Agreed())
 	}},
 	{"broadcast", func(ctx context.Context, t *coppice.Task) (string, error) {
-		v, err := coppice.Broadcast(ctx, t, 7*t.Rank()+3, coppice.Mode(coppice.Agreed), coppice.Root(t.Size()-1))
+		v, err := coppice.Broadcast(ctx, t, 7*t.Rank()+3, coppice.Agreed(), coppice.Root(t.Size()-1))
 		return fmt.Sprint(v), err
 	}},
 	{"scatter", func(ctx context.Context, t *coppice.Task) (string, error) {
-		v, err := coppice.Scatter(ctx, t, make([]int, t.Size()), coppice.Mode(coppice.Agreed))
+		v, err := coppice.Scatter(ctx, t, make([]int, t.Size()), coppice.Agreed())
 		return fmt.Sprint(v), err
 	}},
 	{"gather", func(ctx context.Context, t *coppice.Task) (string, error) {
-		_, err := coppice.Gather(ctx, t, t.Rank(), coppice.Mode(coppice.Agreed))
+		_, err := coppice.Gather(ctx, t, t.Rank(), coppice.Agreed())
 		return "", err
 	}},
 	{"allgather", func(ctx context.Context, t *coppice.Task) (string, error) {
-		v, err := coppice.AllGather(ctx, t, make([]byte, 100*t.Rank()), coppice.Mode(coppice.Agreed))
+		v, err := coppice.AllGather(ctx, t, make([]byte, 100*t.Rank()), coppice.Agreed())
 		return fmt.Sprint(len(v)), err
 	}},
 	{"alltoall", func(ctx context.Context, t *coppice.Task) (string, error) {
@@ -101,27 +102,27 @@ var agreedOperations = []struct {
 		for r := range parts {
 			parts[r] = make([]byte, 3000)
 		}
-		v, err := coppice.AllToAll(ctx, t, parts, coppice.Mode(coppice.Agreed))
+		v, err := coppice.AllToAll(ctx, t, parts, coppice.Agreed())
 		return fmt.Sprint(len(v)), err
 	}},
 	{"reduce", func(ctx context.Context, t *coppice.Task) (string, error) {
-		_, err := coppice.Reduce(ctx, t, t.Rank(), coppice.Sum, coppice.Mode(coppice.Agreed), coppice.Root(1%t.Size()))
+		_, err := coppice.Reduce(ctx, t, t.Rank(), coppice.Sum, coppice.Agreed(), coppice.Root(1%t.Size()))
 		return "", err
 	}},
 	{"allreduce", func(ctx context.Context, t *coppice.Task) (string, error) {
-		v, err := coppice.AllReduce(ctx, t, []int{t.Rank(), 2}, coppice.Sum, coppice.Mode(coppice.Agreed))
+		v, err := coppice.AllReduce(ctx, t, []int{t.Rank(), 2}, coppice.Sum, coppice.Agreed())
 		return fmt.Sprint(v), err
 	}},
 	{"scan", func(ctx context.Context, t *coppice.Task) (string, error) {
-		_, err := coppice.Scan(ctx, t, t.Rank(), coppice.Sum, coppice.Mode(coppice.Agreed))
+		_, err := coppice.Scan(ctx, t, t.Rank(), coppice.Sum, coppice.Agreed())
 		return "", err
 	}},
 	{"exscan", func(ctx context.Context, t *coppice.Task) (string, error) {
-		_, err := coppice.ExScan(ctx, t, t.Rank(), coppice.Sum, coppice.Mode(coppice.Agreed))
+		_, err := coppice.ExScan(ctx, t, t.Rank(), coppice.Sum, coppice.Agreed())
 		return "", err
 	}},
 	{"reducescatter", func(ctx context.Context, t *coppice.Task) (string, error) {
-		v, err := coppice.ReduceScatter(ctx, t, make([]int, t.Size()), coppice.Sum, coppice.Mode(coppice.Agreed))
+		v, err := coppice.ReduceScatter(ctx, t, make([]int, t.Size()), coppice.Sum, coppice.Agreed())
 		return fmt.Sprint(v), err
 	}},
 }
@@ -206,8 +207,8 @@ func TestAbortOutlivesWhoAborted(t *testing.T) {
 	for i, op := range agreedOperations {
 		for _, kill := range []string{"1@allreduce#1", "1@allreduce#2/1", "1@broadcast#9"} {
 			var o outcomes
-			job := coppice.Job{Local: 4, Kill: []string{kill}}
-			err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+			job := coppice.Job{Local: 4}
+			err := job.Run(coppicetest.WithKills(t.Context(), kill), func(ctx context.Context, task *coppice.Task) error {
 				c := ctx
 				if task.Rank() == 1 && task.Attempt() == 0 {
 					c = ended(ctx)
@@ -330,9 +331,9 @@ const agreeingsVariable = "COPPICE_AGREEINGS"
 
 // This is the loop of ULFM programs: try, revoke, shrink, try again.
 func TestReportRevokeShrink(t *testing.T) {
-	job := coppice.Job{Local: 6, Recovery: coppice.Report, Kill: []string{"2@allreduce#2/1", "5@allreduce#3"}}
+	job := coppice.Job{Local: 6, Recovery: coppice.Report}
 	var o outcomes
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(t.Context(), "2@allreduce#2/1", "5@allreduce#3"), func(ctx context.Context, task *coppice.Task) error {
 		world := task.Rank()
 		for round := 0; round < 4; {
 			sum, err := coppice.AllReduce(ctx, task, 1<<world, coppice.Sum)
@@ -409,7 +410,7 @@ func TestContextThatEndedLongAgo(t *testing.T) {
 				if _, _, err := coppice.Agree(mine, task, 1, plus); !errors.Is(err, coppice.ErrAborted) {
 					return fmt.Errorf("agree: %v", err)
 				}
-				if err := coppice.Barrier(mine, task, coppice.Mode(coppice.Agreed)); !errors.Is(err, coppice.ErrAborted) {
+				if err := coppice.Barrier(mine, task, coppice.Agreed()); !errors.Is(err, coppice.ErrAborted) {
 					return fmt.Errorf("barrier: %v", err)
 				}
 				time.Sleep(silence)
@@ -478,7 +479,7 @@ func TestRevokedAgreedOperation(t *testing.T) {
 		if task.Rank() == 3 {
 			task.Revoke()
 		}
-		_, err := coppice.Broadcast(ctx, task, 1, coppice.Mode(coppice.Agreed))
+		_, err := coppice.Broadcast(ctx, task, 1, coppice.Agreed())
 		o.add(0, task.Rank(), inWords("", err))
 		return nil
 	})

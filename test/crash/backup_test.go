@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // Along a tree task 0 of 8 combines three times, with what tasks 1, 2 and 4 send: their processes hold
@@ -38,8 +39,8 @@ func TestBackupsSpareTheFunction(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			var made [2][]string // by attempts of task 0
-			job := coppice.Job{Local: 8, Kill: append(c.kill, "0@barrier#3")}
-			err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+			job := coppice.Job{Local: 8}
+			err := job.Run(coppicetest.WithKills(t.Context(), append(c.kill, "0@barrier#3")...), func(ctx context.Context, task *coppice.Task) error {
 				combine := func(a, b string) string {
 					time.Sleep(c.slow)
 					v := "(" + a + b + ")"

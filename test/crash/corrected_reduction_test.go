@@ -56,7 +56,11 @@ func bitsOf(n int) func([]float64, error) (int, error) {
 // It reports each outcome.
 func correcting(tell func(stage.Line), args []string) coppice.Func {
 	call, n, rounds := correctedReductions[args[0]], stage.Number(args[1]), stage.Number(args[4])
-	opts := []coppice.Option{coppice.Mode(coppice.Corrected(args[2])), coppice.Root(stage.Number(args[3]))}
+	correction, err := coppice.ParseCorrection(args[2])
+	if err != nil {
+		panic(err)
+	}
+	opts := []coppice.Option{coppice.Corrected(correction), coppice.Root(stage.Number(args[3]))}
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
 		tell(stage.Line{What: "ready"})
@@ -280,10 +284,10 @@ func TestCorrectedReductionsGiveTheSameBits(t *testing.T) {
 	third := func(t *coppice.Task, i int) float64 { return float64(i+t.Rank()) / 3 }
 	pair := func(a, b string) string { return "(" + a + " " + b + ")" }
 	for n := 1; n <= stage.Short(9, 5); n++ {
-		for _, mode := range []string{"checked", "failure-proof:1", "failure-proof:2", "failure-proof:5"} {
+		for _, mode := range []coppice.Correction{coppice.Checked(), coppice.FailureProof(1), coppice.FailureProof(2), coppice.FailureProof(5)} {
 			err := coppice.Local(context.Background(), n, func(ctx context.Context, t *coppice.Task) error {
 				for i := range 12 {
-					with := coppice.Mode(coppice.Corrected(mode))
+					with := coppice.Corrected(mode)
 					v := stage.Fill(1+i*i*i*5, func(k int) float64 { return third(t, k) })
 					got, err1 := coppice.AllReduce(ctx, t, v, coppice.Sum, with, coppice.Root(i%n))
 					want, err2 := coppice.AllReduce(ctx, t, v, coppice.Sum)
@@ -309,7 +313,7 @@ func TestCorrectedReductionsGiveTheSameBits(t *testing.T) {
 // part do not count as crashed: all live tasks get an error, and none hangs.
 func TestCorrectedReductionsAreNotMisused(t *testing.T) {
 	const n, odd = 5, 3
-	with := func(f int) coppice.Option { return coppice.Mode(coppice.Corrected(fmt.Sprint("failure-proof:", f))) }
+	with := func(f int) coppice.Option { return coppice.Corrected(coppice.FailureProof(f)) }
 	for name, c := range map[string]struct {
 		want error
 		call func(ctx context.Context, t *coppice.Task) error
@@ -379,16 +383,17 @@ func TestCorrectedReductionsOutliveProcessesOfSeveralTasks(t *testing.T) {
 
 func TestCorrectedReductionsRefuse(t *testing.T) {
 	err := coppice.Local(context.Background(), 1, func(ctx context.Context, t *coppice.Task) error {
-		for want, mode := range map[string]coppice.Protection{
-			`reduce: correction "optimized:1" of a reduction; allowed: checked, failure-proof:F with F up to 64`:      coppice.Corrected("optimized:1"),
-			`reduce: correction "failure-proof:65" of a reduction; allowed: checked, failure-proof:F with F up to 64`: coppice.Corrected("failure-proof:65"),
-			"reduce: a tree for a corrected reduction; allowed with: broadcasts":                                      coppice.Corrected("checked").Along("lame:2"),
+		for want, option := range map[string]coppice.Option{
+			`reduce: correction "optimized:1" of a reduction; allowed: checked, failure-proof:F with F up to 64`:      coppice.Corrected(coppice.Optimized(1)),
+			`reduce: correction "failure-proof:65" of a reduction; allowed: checked, failure-proof:F with F up to 64`: coppice.Corrected(coppice.FailureProof(65)),
+			`reduce: correction "failure-proof:0"; allowed: failure-proof:F with F from 1 to 32767`:                   coppice.Corrected(coppice.FailureProof(0)),
+			"reduce: option Along; allowed with: Broadcast":                                                           coppice.Along(coppice.Lame(2)),
 		} {
-			if _, err := coppice.Reduce(ctx, t, 1, coppice.Sum, coppice.Mode(mode)); err == nil || err.Error() != want {
+			if _, err := coppice.Reduce(ctx, t, 1, coppice.Sum, option); err == nil || err.Error() != want {
 				return fmt.Errorf("%v, want %s", err, want)
 			}
 		}
-		_, err := coppice.Scan(ctx, t, 1, coppice.Sum, coppice.Mode(coppice.Corrected("checked")))
+		_, err := coppice.Scan(ctx, t, 1, coppice.Sum, coppice.Corrected(coppice.Checked()))
 		if err == nil || !strings.Contains(err.Error(), "allowed: Replayed, Plain, Agreed") {
 			return fmt.Errorf("a corrected scan: %v", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/test/stage"
 )
 
@@ -15,15 +16,15 @@ import (
 func TestTooManyDeathsEndForAll(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), stage.PatienceTime)
 	defer stop()
-	job := coppice.Job{Local: 8, Recovery: coppice.Report, Kill: []string{"2@allreduce#1/1", "5@allreduce#1/1"}}
-	err := job.Run(ctx, func(ctx context.Context, task *coppice.Task) error {
+	job := coppice.Job{Local: 8, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(ctx, "2@allreduce#1/1", "5@allreduce#1/1"), func(ctx context.Context, task *coppice.Task) error {
 		if task.Rank() == 0 {
 			for len(task.View().Processes) > 6 {
 				time.Sleep(time.Millisecond)
 			}
 			time.Sleep(50 * time.Millisecond) // others ask
 		}
-		_, err := coppice.AllReduce(ctx, task, make([]uint64, 100_000), coppice.Sum, coppice.Mode(coppice.Corrected("failure-proof:1")))
+		_, err := coppice.AllReduce(ctx, task, make([]uint64, 100_000), coppice.Sum, coppice.Corrected(coppice.FailureProof(1)))
 		if !errors.Is(err, coppice.ErrUnreached) {
 			t.Errorf("task %d: %v", task.Rank(), err)
 		}

@@ -126,9 +126,13 @@ func timeToError(t *testing.T, n int, op, temper string) (took []time.Duration) 
 
 // below is a play of a plain broadcast from task 0, along a tree if one is given; task 0 waits until task 2 has crashed.
 func below(tell func(stage.Line), args []string) coppice.Func {
-	mode := coppice.Plain
+	opts := []coppice.Option{coppice.Plain()}
 	if len(args) > 0 {
-		mode = mode.Along(args[0])
+		tree, err := coppice.ParseTree(args[0])
+		if err != nil {
+			panic(err)
+		}
+		opts = append(opts, coppice.Along(tree))
 	}
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
@@ -140,7 +144,7 @@ func below(tell func(stage.Line), args []string) coppice.Func {
 		case 2:
 			<-ctx.Done()
 		}
-		_, err := coppice.Broadcast(ctx, t, 7, coppice.Mode(mode))
+		_, err := coppice.Broadcast(ctx, t, 7, opts...)
 		tell(stage.Failure("result", err))
 		return nil
 	}
@@ -403,23 +407,24 @@ func pause(t *testing.T, silence, length time.Duration) (took time.Duration) {
 	return took
 }
 
-// modes of the tests of broadcasts, by name.
-var modes = map[string]coppice.Protection{
-	"replayed":        coppice.Replayed,
-	"plain":           coppice.Plain,
-	"checked":         coppice.Corrected("checked"),
-	"optimized:2":     coppice.Corrected("optimized:2"),
-	"opportunistic:2": coppice.Corrected("opportunistic:2"),
-	"opportunistic:4": coppice.Corrected("opportunistic:4"),
-	"failure-proof:1": coppice.Corrected("failure-proof:1"),
-	"gossip":          coppice.Corrected("checked").Along("gossip:6"),
-	"lame":            coppice.Corrected("optimized:1").Along("lame:2").InOrder(),
+// modes of the tests of broadcasts, and their trees, by name.
+var modes = map[string][]coppice.Option{
+	"replayed":        {coppice.Replayed()},
+	"plain":           {coppice.Plain()},
+	"checked":         {coppice.Corrected(coppice.Checked())},
+	"optimized:2":     {coppice.Corrected(coppice.Optimized(2))},
+	"opportunistic:2": {coppice.Corrected(coppice.Opportunistic(2))},
+	"opportunistic:4": {coppice.Corrected(coppice.Opportunistic(4))},
+	"failure-proof:1": {coppice.Corrected(coppice.FailureProof(1))},
+	"gossip":          {coppice.Corrected(coppice.Checked()), coppice.Along(coppice.Gossip(6))},
+	"lame":            {coppice.Corrected(coppice.Optimized(1)), coppice.Along(coppice.Lame(2).InOrder())},
 }
 
 // streaming is a play of broadcasts from one root, until the root gets SIGUSR1: every task reports how
 // many it received.
 func streaming(tell func(stage.Line), args []string) coppice.Func {
-	mode, root := modes[args[0]], stage.Number(args[1])
+	root := stage.Number(args[1])
+	opts := append(modes[args[0]], coppice.Root(root))
 	enough := make(chan os.Signal, 1)
 	signal.Notify(enough, posix.SIGUSR1)
 	return func(ctx context.Context, t *coppice.Task) error {
@@ -430,7 +435,7 @@ func streaming(tell func(stage.Line), args []string) coppice.Func {
 			if t.Rank() == root && len(enough) > 0 {
 				v = -1
 			}
-			v, err := coppice.Broadcast(ctx, t, v, coppice.Root(root), coppice.Mode(mode))
+			v, err := coppice.Broadcast(ctx, t, v, opts...)
 			if err == nil && v != i && v != -1 {
 				err = fmt.Errorf("got %d in broadcast %d", v, i)
 			}
@@ -553,7 +558,8 @@ func TestRootsDeathLeavesNobodyWaiting(t *testing.T) {
 // broadcastingOnce is a play of three broadcasts among the tasks that are there, after all have sent to
 // all, so that what a process writes is sent at once.
 func broadcastingOnce(tell func(stage.Line), args []string) coppice.Func {
-	mode, root := modes[args[0]], stage.Number(args[1])
+	root := stage.Number(args[1])
+	opts := append(modes[args[0]], coppice.Root(root))
 	return func(ctx context.Context, t *coppice.Task) error {
 		tell := stage.Telling(tell, t)
 		defer tell(stage.Line{What: "deferred"})
@@ -567,7 +573,7 @@ func broadcastingOnce(tell func(stage.Line), args []string) coppice.Func {
 		}
 		tell(stage.Line{What: "ready"})
 		for i := range 3 {
-			v, err := coppice.Broadcast(ctx, t, 100+i, coppice.Root(root), coppice.Mode(mode))
+			v, err := coppice.Broadcast(ctx, t, 100+i, opts...)
 			if err == nil && v != 100+i {
 				err = errors.New("wrong value")
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -135,9 +136,9 @@ func TestInterruptEndsMain(t *testing.T) {
 // crashed processes.
 func TestNothingIsBegunAfterTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	job := coppice.Job{Local: 2, Kill: []string{"1@barrier#1"}}
+	job := coppice.Job{Local: 2}
 	var again atomic.Bool
-	err := job.Run(ctx, func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(ctx, "1@barrier#1"), func(ctx context.Context, task *coppice.Task) error {
 		if task.Attempt() > 0 {
 			again.Store(true)
 		}
@@ -207,7 +208,7 @@ func allKinds(ctx context.Context, t *coppice.Task) error {
 			if n <= 2 && name != "checked" && name != "plain" {
 				continue // distances are below the number of tasks
 			}
-			v, err := coppice.Broadcast(ctx, t, pattern(50_000, me, round), coppice.Root(root), coppice.Mode(modes[name]))
+			v, err := coppice.Broadcast(ctx, t, pattern(50_000, me, round), append(modes[name], coppice.Root(root))...)
 			if err != nil {
 				return err
 			}
@@ -323,12 +324,12 @@ func someOfAll(ctx context.Context, t *coppice.Task, i int) error {
 		return err
 	}
 	name := []string{"replayed", "checked", "gossip", "failure-proof:1"}[i%4]
-	if _, err := coppice.Broadcast(ctx, t, i, coppice.Root(i%n), coppice.Mode(modes[name])); err != nil {
+	if _, err := coppice.Broadcast(ctx, t, i, append(modes[name], coppice.Root(i%n))...); err != nil {
 		return err
 	}
 	if i%4 == 0 {
 		f := coppice.Go(t, func(t *coppice.Task) (int, error) {
-			return coppice.Broadcast(ctx, t, 1, coppice.Mode(modes["checked"]))
+			return coppice.Broadcast(ctx, t, 1, modes["checked"]...)
 		})
 		if _, err := f.Wait(ctx); err != nil {
 			return err
@@ -383,14 +384,15 @@ func TestLocalLeavesNothing(t *testing.T) {
 	once := func(i int) {
 		kills, replays := i%2 == 1, i/2%2 == 1
 		j := &coppice.Job{Local: 4}
+		ctx := stage.Patience(t)
 		if kills {
-			j.Kill = []string{"3@barrier#2"}
+			ctx = coppicetest.WithKills(ctx, "3@barrier#2")
 		}
 		if !replays {
 			j.Recovery = coppice.Report
 		}
 		var ends, lost atomic.Int32
-		err := j.Run(stage.Patience(t), func(ctx context.Context, t *coppice.Task) error {
+		err := j.Run(ctx, func(ctx context.Context, t *coppice.Task) error {
 			for i := range 10 {
 				if err := someOfAll(ctx, t, i); errors.Is(err, coppice.ErrLost) {
 					lost.Add(1)

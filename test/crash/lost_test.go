@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // Every operation goes on without the tasks that crash in it.
@@ -21,8 +22,8 @@ func TestWithoutLost(t *testing.T) {
 		{"1@alltoall#1/2", "2@allgather#1/1", "3@scatter#1", "4@barrier#1"},
 	} {
 		var o outcomes
-		job := coppice.Job{Local: 5, Recovery: coppice.Report, Kill: kills}
-		err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+		job := coppice.Job{Local: 5, Recovery: coppice.Report}
+		err := job.Run(coppicetest.WithKills(t.Context(), kills...), func(ctx context.Context, task *coppice.Task) error {
 			for i, f := range withoutLostOperations {
 				text, err := f(ctx, task)
 				if err != nil {
@@ -110,8 +111,8 @@ var withoutLostOperations = []func(ctx context.Context, t *coppice.Task) (string
 }
 
 func TestWithoutLostRoot(t *testing.T) {
-	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"2@barrier#1"}}
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(t.Context(), "2@barrier#1"), func(ctx context.Context, task *coppice.Task) error {
 		if err := coppice.Barrier(ctx, task, coppice.WithoutLost()); err != nil {
 			return err
 		}
@@ -133,8 +134,8 @@ func TestWithoutLostRoot(t *testing.T) {
 
 // Operations without a root go on without task 0.
 func TestWithoutLostTask0(t *testing.T) {
-	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"0@allreduce#2"}}
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(t.Context(), "0@allreduce#2"), func(ctx context.Context, task *coppice.Task) error {
 		for round := range 3 {
 			n, err := coppice.AllReduce(ctx, task, 1, coppice.Sum, coppice.WithoutLost())
 			if err != nil || round > 0 && n != 3 {
@@ -154,8 +155,8 @@ func TestWithoutLostTask0(t *testing.T) {
 
 // The number of parts is that of all tasks, whichever are lost.
 func TestWithoutLostWantsAllParts(t *testing.T) {
-	job := coppice.Job{Local: 4, Recovery: coppice.Report, Kill: []string{"2@barrier#1"}}
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	job := coppice.Job{Local: 4, Recovery: coppice.Report}
+	err := job.Run(coppicetest.WithKills(t.Context(), "2@barrier#1"), func(ctx context.Context, task *coppice.Task) error {
 		if err := coppice.Barrier(ctx, task, coppice.WithoutLost()); err != nil {
 			return err
 		}
@@ -180,8 +181,8 @@ func TestWithoutLostIsForReport(t *testing.T) {
 
 // A lost task makes the job fail, even if no other task needed it any more.
 func TestLostTaskFailsTheJob(t *testing.T) {
-	job := coppice.Job{Local: 3, LogBytes: 1 << 10, Kill: []string{"2@recv#1"}, Logger: slog.New(slog.DiscardHandler)}
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	job := coppice.Job{Local: 3, LogBytes: 1 << 10, Logger: slog.New(slog.DiscardHandler)}
+	err := job.Run(coppicetest.WithKills(t.Context(), "2@recv#1"), func(ctx context.Context, task *coppice.Task) error {
 		for range 100 {
 			if _, err := coppice.AllReduce(ctx, task, 1, coppice.Sum); err != nil {
 				return err

@@ -107,7 +107,7 @@ type Steps struct {
 	Period time.Duration        // how long a step takes, at least; 0: Period
 	Begun  func(task, step int) // nil, or called by every task before each step
 	Ended  func(step int) error // called by task 0 after each step
-	Save   []coppice.Option     // of Save
+	Save   []coppice.SaveOption // of Save
 }
 
 // Run runs one task.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -61,11 +62,11 @@ var breaches = []breach{
 		return err
 	}, "task 1 was run again, and sends task", ""},
 	{"other value of a corrected broadcast", func(ctx context.Context, t *coppice.Task) error {
-		_, err := coppice.Broadcast(ctx, t, slices.Repeat([]int{t.Attempt()}, 1000), coppice.Root(1), coppice.Mode(coppice.Corrected("checked")))
+		_, err := coppice.Broadcast(ctx, t, slices.Repeat([]int{t.Attempt()}, 1000), coppice.Root(1), coppice.Corrected(coppice.Checked()))
 		return err
 	}, "task 1 was run again, and sends task", ""},
 	{"other value in the midst of a corrected broadcast", func(ctx context.Context, t *coppice.Task) error {
-		_, err := coppice.Broadcast(ctx, t, slices.Repeat([]int{t.Attempt()}, 1<<12), coppice.Root(1), coppice.Mode(coppice.Corrected("checked")))
+		_, err := coppice.Broadcast(ctx, t, slices.Repeat([]int{t.Attempt()}, 1<<12), coppice.Root(1), coppice.Corrected(coppice.Checked()))
 		return err
 	}, "task 1 was run again, and sends task", "1@broadcast#1/3"},
 	{"other message", func(ctx context.Context, t *coppice.Task) error {
@@ -164,7 +165,7 @@ func breaching(tell func(stage.Line), args []string) coppice.Func {
 	j := s.Job()
 	j.Check = true
 	i := slices.IndexFunc(breaches, func(b breach) bool { return b.name == args[0] })
-	end := stage.Failure("end", j.Run(context.Background(), breaches[i].run))
+	end := stage.Failure("end", j.Run(s.Context(), breaches[i].run))
 	end.Rank, end.Pid = stage.Number(os.Getenv(control.VarRank)), os.Getpid()
 	tell(end)
 	os.Exit(0)
@@ -178,8 +179,8 @@ func TestBreachesComeToLight(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			var told atomic.Bool
-			job := coppice.Job{Local: 3, Kill: b.kills()}
-			err := job.Run(limited(t), func(ctx context.Context, t *coppice.Task) error {
+			job := coppice.Job{Local: 3}
+			err := job.Run(coppicetest.WithKills(limited(t), b.kills()...), func(ctx context.Context, t *coppice.Task) error {
 				err := b.run(ctx, t)
 				if t.Attempt() > 0 && (err == nil || errors.Is(err, coppice.ErrDiverged)) { // it may end before it learns of the breach
 					told.Store(true)
@@ -220,8 +221,8 @@ func TestBreachesComeToLightInProcesses(t *testing.T) {
 // A task may change what it received, which in Local is in the memory that was sent: an attempt that
 // runs it again receives what was sent.
 func TestReceivedMayBeChanged(t *testing.T) {
-	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1/1"}}
-	if err := job.Run(limited(t), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 3}
+	if err := job.Run(coppicetest.WithKills(limited(t), "1@barrier#1/1"), func(ctx context.Context, t *coppice.Task) error {
 		if t.Rank() == 0 {
 			if err := coppice.Send(ctx, t, 1, 0, make([]int, 1000)); err != nil {
 				return err

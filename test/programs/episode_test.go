@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
@@ -46,7 +47,7 @@ func (e episode) String() string {
 		text += fmt.Sprintf(", kill %v", e.kill)
 	}
 	if e.own {
-		text += " by Job.Kill"
+		text += " by the processes"
 	}
 	if len(e.role.Deaths) > 0 {
 		text += fmt.Sprintf(", deaths %v", e.role.Deaths)
@@ -159,9 +160,9 @@ func (e episode) inLocal() (o episodeOutcome) {
 	ctx, cancel := context.WithTimeout(context.Background(), episodeTime)
 	defer cancel()
 	x := &stage.Script{}
-	j := &coppice.Job{Local: e.n, Tasks: s.Tasks, Copies: s.Copies, Kill: e.kill}
+	j := &coppice.Job{Local: e.n, Tasks: s.Tasks, Copies: s.Copies}
 	began := time.Now()
-	err = j.Run(ctx, playing(x.Tell, s.Play[1:]))
+	err = j.Run(coppicetest.WithKills(ctx, e.kill...), playing(x.Tell, s.Play[1:]))
 	o.took = time.Since(began)
 	for _, l := range x.Of("begin") {
 		if l.Value > 0 && !slices.Contains(o.killed, l.Rank) {

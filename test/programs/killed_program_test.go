@@ -1,7 +1,6 @@
 package programs_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -34,7 +33,7 @@ func settling(tell func(stage.Line), args []string) coppice.Func {
 		panic(err)
 	}
 	before := holdings()
-	end := stage.Failure("end", s.Job().Run(context.Background(), playing(tell, args)))
+	end := stage.Failure("end", s.Job().Run(s.Context(), playing(tell, args)))
 	for until := time.Now().Add(stage.PatienceTime); holdings() > before && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)
 	}

@@ -159,9 +159,9 @@ func (p *role) step(ctx context.Context, t *coppice.Task, i int, s Step, digest 
 	root := coppice.Root(s.Root)
 	value := func() []float64 { return p.Program.Value(i, rank, digest) }
 	blocks := func() [][]float64 { return p.Program.Blocks(i, rank, digest) }
-	mode := coppice.Mode(coppice.Replayed)
+	mode := coppice.Replayed()
 	if s.Agreed {
-		mode = coppice.Mode(coppice.Agreed)
+		mode = coppice.Agreed()
 	}
 	switch s.Op {
 	case Barrier:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 )
 
 // limited returns a context that ends long after any of these tests should.
@@ -27,10 +28,10 @@ func limited(t *testing.T) context.Context {
 func TestLogIsBounded(t *testing.T) {
 	var said syncBuffer
 	job := coppice.Job{
-		Local: 3, LogBytes: 256 << 10, Kill: []string{"1@barrier#1/1"},
+		Local: 3, LogBytes: 256 << 10,
 		Logger: slog.New(slog.NewTextHandler(&said, nil)),
 	}
-	err := job.Run(limited(t), func(ctx context.Context, t *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(limited(t), "1@barrier#1/1"), func(ctx context.Context, t *coppice.Task) error {
 		for range 500 {
 			if _, err := coppice.AllReduce(ctx, t, make([]float64, 100), coppice.Sum); err != nil {
 				return err
@@ -48,8 +49,8 @@ func TestLogIsBounded(t *testing.T) {
 
 // A program that fits into the log survives.
 func TestLogHolds(t *testing.T) {
-	job := coppice.Job{Local: 3, LogBytes: 2 << 20, Kill: []string{"1@barrier#1/1"}}
-	if err := job.Run(limited(t), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 3, LogBytes: 2 << 20}
+	if err := job.Run(coppicetest.WithKills(limited(t), "1@barrier#1/1"), func(ctx context.Context, t *coppice.Task) error {
 		for range 500 {
 			if _, err := coppice.AllReduce(ctx, t, make([]float64, 100), coppice.Sum); err != nil {
 				return err
@@ -64,10 +65,10 @@ func TestLogHolds(t *testing.T) {
 // Data sent in mode Plain is not kept: a task that is run again cannot pass such an operation, and
 // reports that.
 func TestPlainIsNotReplayed(t *testing.T) {
-	job := coppice.Job{Local: 3, Kill: []string{"1@allgather#1/1"}}
+	job := coppice.Job{Local: 3}
 	var reran atomic.Bool
-	err := job.Run(limited(t), func(ctx context.Context, t *coppice.Task) error {
-		if _, err := coppice.AllReduce(ctx, t, 1, coppice.Sum, coppice.Mode(coppice.Plain)); err != nil {
+	err := job.Run(coppicetest.WithKills(limited(t), "1@allgather#1/1"), func(ctx context.Context, t *coppice.Task) error {
+		if _, err := coppice.AllReduce(ctx, t, 1, coppice.Sum, coppice.Plain()); err != nil {
 			if t.Attempt() > 0 && errors.Is(err, coppice.ErrLost) && strings.Contains(err.Error(), "Plain") {
 				reran.Store(true)
 			}
@@ -86,7 +87,7 @@ func TestPlainMismatch(t *testing.T) {
 	err := coppice.Local(limited(t), 2, func(ctx context.Context, t *coppice.Task) error {
 		var opts []coppice.Option
 		if t.Rank() == 0 {
-			opts = append(opts, coppice.Mode(coppice.Plain))
+			opts = append(opts, coppice.Plain())
 		}
 		_, err := coppice.AllReduce(ctx, t, 1, coppice.Sum, opts...)
 		return err

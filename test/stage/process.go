@@ -27,6 +27,7 @@ import (
 	"github.com/coppice-go/coppice/internal/launch"
 	"github.com/coppice-go/coppice/internal/plant"
 	"github.com/coppice-go/coppice/internal/posix"
+	"github.com/coppice-go/coppice/internal/watch"
 )
 
 // Tests with real processes start this binary with an environment variable that names the play: a
@@ -51,17 +52,22 @@ type Line struct {
 	At    time.Time
 }
 
-// Settings are the fields of coppice.Job that a test may set.
+// Settings are what a test may set of a job.
 type Settings struct {
 	Tasks    int
 	Copies   int
 	Recovery coppice.Recovery
 	Silence  time.Duration
-	Kill     []string
+	Kill     []string // points at which processes kill themselves
 }
 
 func (s Settings) Job() *coppice.Job {
-	return &coppice.Job{Tasks: s.Tasks, Copies: s.Copies, Recovery: s.Recovery, Silence: s.Silence, Kill: s.Kill}
+	return &coppice.Job{Tasks: s.Tasks, Copies: s.Copies, Recovery: s.Recovery, Silence: s.Silence}
+}
+
+// Context is that of a job with these settings.
+func (s Settings) Context() context.Context {
+	return watch.WithKills(context.Background(), s.Kill...)
 }
 
 // Failure returns a line that reports an error.
@@ -145,7 +151,7 @@ func perform(words string) int {
 		coppice.Main(f)
 		return 0
 	}
-	err := s.Job().Run(context.Background(), f)
+	err := s.Job().Run(s.Context(), f)
 	rank, _ := strconv.Atoi(os.Getenv("COPPICE_RANK"))
 	end := Failure("end", err)
 	end.Rank, end.Pid = rank, os.Getpid()
@@ -383,7 +389,7 @@ func (s Scene) Local(t testing.TB) (*Script, error) {
 	j := s.Job()
 	j.Local = s.N
 	ended := make(chan error, 1)
-	go func() { ended <- j.Run(context.Background(), Plays[s.Play[0]](x.Tell, s.Play[1:])) }()
+	go func() { ended <- j.Run(s.Context(), Plays[s.Play[0]](x.Tell, s.Play[1:])) }()
 	select {
 	case err := <-ended:
 		return x, err

@@ -30,7 +30,7 @@ func remembering(tell func(stage.Line), args []string) coppice.Func {
 	j.Memory = 32 << 20
 	rank := os.Getenv(control.VarRank)
 	heavy := slices.Contains(args, rank)
-	end := stage.Failure("end", j.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error {
+	end := stage.Failure("end", j.Run(s.Context(), func(ctx context.Context, t *coppice.Task) error {
 		var ballast []byte
 		if heavy && t.Attempt() == 0 {
 			ballast = make([]byte, 9<<20)

@@ -30,7 +30,7 @@ func TestOperationsWithinOnce(t *testing.T) {
 			return err
 		},
 	} {
-		for where, opts := range map[string][]coppice.Option{"copies": nil, "files": {coppice.Stored(t.TempDir())}} {
+		for where, opts := range map[string][]coppice.SaveOption{"copies": nil, "files": {coppice.Stored(t.TempDir())}} {
 			t.Run(name+" "+where, func(t *testing.T) {
 				err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
 					_, err := coppice.Once(ctx, task, func(ctx context.Context) (int, error) { return 1, call(ctx, task) }, opts...)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -101,10 +102,10 @@ func (w *walk) step(ctx context.Context, t, side, odd *coppice.Task) error {
 }
 
 // walked runs walks in a job of goroutines and returns the trail, which must be the same at all tasks.
-func walked(t *testing.T, job coppice.Job, rounds int) []uint64 {
+func walked(t *testing.T, job coppice.Job, rounds int, kills ...string) []uint64 {
 	t.Helper()
 	var trail atomic.Pointer[[]uint64]
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(t.Context(), kills...), func(ctx context.Context, task *coppice.Task) error {
 		w, err := walks(ctx, task, rounds, 3)
 		if err != nil {
 			return err
@@ -150,7 +151,7 @@ func TestSaveResumes(t *testing.T) {
 		{"0@allreduce#5", "1@allreduce#11/2", "2@save#6/3"},
 	} {
 		t.Run(fmt.Sprint(kills), func(t *testing.T) {
-			if got := walked(t, coppice.Job{Local: 5, Kill: kills}, 8); !slices.Equal(got, want) {
+			if got := walked(t, coppice.Job{Local: 5}, 8, kills...); !slices.Equal(got, want) {
 				t.Errorf("%v, want %v", got, want)
 			}
 		})
@@ -326,8 +327,8 @@ func TestSaveWithoutReplay(t *testing.T) {
 
 // TestSaveOfAnotherType: the first Save of a task that is run again is not always the one that saved.
 func TestSaveOfAnotherType(t *testing.T) {
-	job := coppice.Job{Local: 3, Kill: []string{"1@barrier#1"}}
-	err := job.Run(t.Context(), func(ctx context.Context, t *coppice.Task) error {
+	job := coppice.Job{Local: 3}
+	err := job.Run(coppicetest.WithKills(t.Context(), "1@barrier#1"), func(ctx context.Context, t *coppice.Task) error {
 		if err := coppice.Save(ctx, t, new(int)); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coppice-go/coppice"
+	"github.com/coppice-go/coppice/coppicetest"
 	"github.com/coppice-go/coppice/internal/posix"
 	"github.com/coppice-go/coppice/test/stage"
 )
@@ -70,14 +71,14 @@ func (f fell) walk(ctx context.Context, t *coppice.Task) (w walk, err error) {
 }
 
 // run runs the walk in a job and returns the trail, if all tasks have the same.
-func (f fell) run(t *testing.T, job coppice.Job) ([]uint64, error) {
+func (f fell) run(t *testing.T, job coppice.Job, kills ...string) ([]uint64, error) {
 	t.Helper()
 	if job.Local == 0 {
 		job.Local = 5
 	}
 	var mu sync.Mutex
 	var trails [][]uint64
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := job.Run(coppicetest.WithKills(t.Context(), kills...), func(ctx context.Context, task *coppice.Task) error {
 		w, err := f.walk(ctx, task)
 		if err == nil {
 			mu.Lock()
@@ -113,9 +114,9 @@ func (f fell) falls(t *testing.T, round, task int) {
 }
 
 // again runs the walk to its end and compares the trail.
-func (f fell) again(t *testing.T, job coppice.Job, want []uint64) {
+func (f fell) again(t *testing.T, job coppice.Job, want []uint64, kills ...string) {
 	t.Helper()
-	if got, err := f.run(t, job); err != nil || !slices.Equal(got, want) {
+	if got, err := f.run(t, job, kills...); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }
@@ -159,7 +160,7 @@ func TestStoredResumes(t *testing.T) {
 		{"0@allreduce#7", "1@allreduce#7", "2@allreduce#7", "4@allreduce#7"}, // more than there would be copies for
 	} {
 		t.Run(fmt.Sprint(kills), func(t *testing.T) {
-			fell{dir: t.TempDir(), base: 7, rounds: 6}.again(t, coppice.Job{Kill: kills}, want)
+			fell{dir: t.TempDir(), base: 7, rounds: 6}.again(t, coppice.Job{}, want, kills...)
 		})
 	}
 }
@@ -183,14 +184,14 @@ func TestStoredJobIsTakenUp(t *testing.T) {
 					later.refused(t, coppice.Job{Local: 4, Resume: true}, nil, "a job of 5 tasks, and this one has 4; allowed: the same number")
 					later.fallsAgain(t, round+1)
 				}
-				job := coppice.Job{Resume: true, Kill: kills}
+				job := coppice.Job{Resume: true}
 				if kills == nil { // in fewer processes
 					job.Local, job.Tasks = 3, 5
 				}
 				later.again(t, job, want)
 				later.refused(t, coppice.Job{Resume: true}, nil, first.dir+" holds the state of a job that is finished")
 				first.again(t, coppice.Job{}, want)
-				first.again(t, coppice.Job{Kill: kills}, want)
+				first.again(t, coppice.Job{}, want, kills...)
 			})
 		}
 	}
@@ -229,7 +230,7 @@ func TestStoredDamaged(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := f.run(t, coppice.Job{Kill: []string{"1@barrier#1"}})
+			_, err := f.run(t, coppice.Job{}, "1@barrier#1")
 			var failed *coppice.FailedError
 			if !errors.Is(err, coppice.ErrLost) || !errors.As(err, &failed) || !slices.Equal(failed.Tasks, []int{1}) ||
 				!strings.Contains(err.Error(), stateFile(f.dir, 1, 4)) || !strings.Contains(err.Error(), name) {
@@ -312,11 +313,9 @@ func TestTakenUpDamaged(t *testing.T) {
 
 func TestStoredMisused(t *testing.T) {
 	dir := t.TempDir()
-	for words, opts := range map[string][]coppice.Option{
-		"option Root; allowed with: Broadcast, Scatter":        {coppice.Stored(dir), coppice.Root(1)},
-		"option WithoutLost; allowed with: all but Save, Once": {coppice.WithoutLost()},
-		"Stored without a directory; allowed":                  {coppice.Stored("")},
-		"allowed: one directory":                               {coppice.Stored(dir), coppice.Stored(dir + "/other")},
+	for words, opts := range map[string][]coppice.SaveOption{
+		"Stored without a directory; allowed": {coppice.Stored("")},
+		"allowed: one directory":              {coppice.Stored(dir), coppice.Stored(dir + "/other")},
 	} {
 		err := coppice.Local(t.Context(), 1, func(ctx context.Context, task *coppice.Task) error {
 			_, err := coppice.Once(ctx, task, func(context.Context) (int, error) { return 1, nil }, opts...)
