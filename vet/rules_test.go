@@ -10,7 +10,7 @@ import (
 
 // TestRules checks what the corpus does not reach: comments that silence, facts of other packages, and what is no breach.
 func TestRules(t *testing.T) {
-	for _, name := range []string{"silence", "flows", "partners", "states", "shared"} {
+	for _, name := range []string{"silence", "flows", "partners", "states", "shared", "options"} {
 		t.Run(name, func(t *testing.T) { analysistest.Run(t, analysistest.TestData(), vet.Analyzer, name) })
 	}
 }

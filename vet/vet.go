@@ -1,5 +1,6 @@
 // Package vet finds, in the source of programs for Coppice, what breaks the user's duties (docs/api.md): inputs of
 // operations that another attempt would not have, operations that not all tasks call, state that Save does not get.
+// Its API may change.
 //
 // It is an analysis of golang.org/x/tools/go/analysis. It builds the SSA form of each package and follows values from
 // where they come (a clock, the order of a map, a rank) to where they matter: an operation, a Save, or a condition under
@@ -41,6 +42,7 @@ var rules = []rule{
 	{"input", checkInputs},
 	{"partner", checkPartners},
 	{"root", checkRoots},
+	{"option", checkOptions},
 	{"message", checkMessages},
 	{"goroutine", checkGoroutines},
 	{"once", checkOnce},

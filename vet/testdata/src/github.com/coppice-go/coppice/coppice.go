@@ -18,8 +18,9 @@ func (t *Task) Split(ctx context.Context, color, key int) (*Task, error) {
 }
 
 type (
-	Option struct{}
-	Op     uint8
+	Option     struct{}
+	SaveOption struct{}
+	Op         uint8
 )
 
 const (
@@ -30,11 +31,13 @@ const (
 )
 
 func Root(int) Option        { return Option{} }
+func Plain() Option          { return Option{} }
+func Backups(bool) Option    { return Option{} }
 func Shared() Option         { return Option{} }
 func Into[T any]([]T) Option { return Option{} }
 
-func Save[S any](ctx context.Context, t *Task, state *S, opts ...Option) error { return nil }
-func Once[T any](ctx context.Context, t *Task, f func(context.Context) (T, error), opts ...Option) (T, error) {
+func Save[S any](ctx context.Context, t *Task, state *S, opts ...SaveOption) error { return nil }
+func Once[T any](ctx context.Context, t *Task, f func(context.Context) (T, error), opts ...SaveOption) (T, error) {
 	return f(ctx)
 }
 func Send[T any](ctx context.Context, t *Task, to, tag int, v T) error { return nil }
