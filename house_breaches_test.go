@@ -117,6 +117,13 @@ var planted = []struct {
 	}, ""},
 	{"a folder with tests only", onePackageComment, goFile("logp/a_test.go", ""), ""},
 
+	{"a package that does not say that it may change", unstableSayIt, map[string]string{"logp/a.go": "// Package logp simulates.\npackage logp\n"}, "logp/a.go: the package comment lacks"},
+	{"a package that says so", unstableSayIt, map[string]string{"logp/a.go": "// Package logp simulates. Its\n// API may change.\npackage logp\n"}, ""},
+	{"a stable package that says so", unstableSayIt, map[string]string{"coppicetest/a.go": "// Package coppicetest tests. Its API may change.\npackage coppicetest\n"}, "is stable"},
+	{"a stable package", unstableSayIt, map[string]string{"doc.go": "// Package coppice runs.\npackage coppice\n"}, ""},
+	{"a command", unstableSayIt, map[string]string{"cmd/coppice/main.go": "// Command coppice runs.\npackage main\n"}, ""},
+	{"an internal package", unstableSayIt, map[string]string{"internal/node/a.go": "// Package node runs.\npackage node\n"}, ""},
+
 	{"a file of too many lines", shortFiles, goFile("logp/a.go", strings.Repeat("\n", linesMax)), "701 lines"},
 	{"a file of just enough lines", shortFiles, goFile("logp/a.go", strings.Repeat("\n", linesMax-1)), ""},
 	{"a long file that is not Go", shortFiles, map[string]string{"a.txt": strings.Repeat("\n", 2*linesMax)}, ""},

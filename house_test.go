@@ -118,6 +118,7 @@ var rules = []struct {
 	{"no dot imports", noDotImports},
 	{"names say what is inside", tellingNames},
 	{"one package comment each", onePackageComment},
+	{"what is not stable says so", unstableSayIt},
 	{"files are short", shortFiles},
 	{"nothing is left to do", nothingUnfinished},
 	{"no path of one machine", noMachinePath},
@@ -344,6 +345,28 @@ func onePackageComment(files []file) (breaches []string) {
 	for dir, in := range commented {
 		if len(in) != 1 {
 			breaches = append(breaches, fmt.Sprintf("folder %q: package comment in %d files %q, want 1", dir, len(in), in))
+		}
+	}
+	return breaches
+}
+
+// stable are the packages that docs/stability.md promises to keep; programs should not build on others.
+var stable = []string{".", "coppicetest", "etcd", "swim"}
+
+const unstable = "Its API may change."
+
+// unstableSayIt is about packages that a program could import and that are not for tests of ours.
+func unstableSayIt(files []file) (breaches []string) {
+	for _, f := range goFiles(files) {
+		if f.syntax.Doc == nil || f.isTest() || f.syntax.Name.Name == "main" || within(f.dir(), "test") || slices.Contains(strings.Split(f.dir(), "/"), "internal") {
+			continue
+		}
+		said := strings.Contains(strings.Join(strings.Fields(f.syntax.Doc.Text()), " "), unstable)
+		switch is := slices.Contains(stable, f.dir()); {
+		case is && said:
+			breaches = append(breaches, fmt.Sprintf("%s: %q, and package %q is stable", f.path, unstable, f.dir()))
+		case !is && !said:
+			breaches = append(breaches, fmt.Sprintf("%s: the package comment lacks %q, and the package is not among the stable ones", f.path, unstable))
 		}
 	}
 	return breaches

@@ -1,5 +1,5 @@
 // Package chaos runs a protocol under adversarial schedules and checks its invariants: it draws schedules by
-// the million, or explores all of them.
+// the million, or explores all of them. Its API may change.
 //
 // # The world
 //

@@ -1,6 +1,6 @@
 // Package model holds the closed forms of the works that Coppice builds on:
 // what a broadcast costs, computed instead of simulated. It is pure arithmetic;
-// its results are exact unless they say otherwise.
+// its results are exact unless they say otherwise. Its API may change.
 //
 // Time is an integer, in any unit. Under LogP a send occupies the sender for o,
 // travels L and occupies the receiver for o, so that a message takes effect

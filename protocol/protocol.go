@@ -1,5 +1,5 @@
 // Package protocol defines what a protocol is in Coppice: a pure state machine
-// that says what one process does.
+// that says what one process does. Its API may change.
 //
 // A machine has no clock, no network, no goroutine and no randomness of its
 // own. It is pulled: a driver hands it what arrived and asks it what to do

@@ -1,7 +1,7 @@
 // Package topology says who talks to whom: trees, rings and graphs over the
 // ranks 0 … P−1, as arithmetic. Nothing here keeps a table that grows with P
 // but in-order trees, and what Tabulate is asked for; an interleaved tree over 2^31
-// processes costs as little as one over eight.
+// processes costs as little as one over eight. Its API may change.
 //
 // The trees are those of Küttler et al., Corrected Trees for Reliable Group
 // Communication (PPoPP 2019), section 3.2. Binomial, KAry, Lame and Optimal

@@ -1,5 +1,5 @@
 // Package input opens the files that the processes of a job read, and detects changes: a process that runs a
-// task again must read what was read before.
+// task again must read what was read before. Its API may change.
 package input
 
 import (

@@ -1,6 +1,6 @@
 // Package samplesort sorts keys and records that are spread over the tasks of a job, by sample sort as in
 // section 3.7 of Stengler's thesis. It uses only the public API of package coppice, and has no code for
-// failures: a task that is run again generates or reads its input again.
+// failures: a task that is run again generates or reads its input again. Its API may change.
 //
 // No two elements are equal: elements of equal keys are ordered by the task that had them, then by their
 // place there. So many equal keys are divided between tasks like any others, and records of equal keys stay

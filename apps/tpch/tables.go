@@ -1,6 +1,6 @@
 // Package tpch answers queries of TPC-H by tasks that each hold a part of the tables. It uses only the public
 // API of package coppice, and has no code for failures: a task that is run again generates or reads its part
-// again.
+// again. Its API may change.
 //
 // Amounts are exact: whole numbers of cents, and of their hundredths, until they are printed.
 package tpch

@@ -1,6 +1,6 @@
 // Package calls counts the system calls of programs as strace does, with ptrace. It needs neither a
 // tool nor a privilege; a program only has to call getrusage where the counted section begins, and
-// again where it ends.
+// again where it ends. Its API may change.
 //
 // A traced program is slow. So the counts contain calls that it makes because time passes many times
 // over, and may lack calls that it makes because no other process has come yet; what it does for each

@@ -2,7 +2,7 @@
 // connected to each other by plain Unix sockets, of which one is killed. Every survivor sees the broken
 // connection, exchanges one byte with all others and passes a barrier (dissemination: Hensgen, Finkel,
 // Manber, 1988). That is the minimum after which all know that all know: nothing is agreed, recorded or
-// numbered, and a second crash would hang it.
+// numbered, and a second crash would hang it. Its API may change.
 package floor
 
 import (

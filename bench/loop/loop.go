@@ -1,6 +1,6 @@
 // Package loop is the shape that every measured loop in Go has, and the form in which loops deliver
 // what they saw; bench/README.md says why it is this one. openmpi/loop.c is the same in C: change both
-// together.
+// together. Its API may change.
 package loop
 
 import (

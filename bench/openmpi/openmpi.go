@@ -1,4 +1,4 @@
-// Package openmpi finds Open MPI on this machine and runs bench's loops on it.
+// Package openmpi finds Open MPI on this machine and runs bench's loops on it. Its API may change.
 package openmpi
 
 import (

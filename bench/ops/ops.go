@@ -1,5 +1,5 @@
 // Package ops implements the operations of bench/loop on Coppice's public API: one task's part of each,
-// with memory that is allocated once. openmpi/loop.c is the same in C: change both together.
+// with memory that is allocated once. openmpi/loop.c is the same in C: change both together. Its API may change.
 package ops
 
 import (

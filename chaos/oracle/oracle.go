@@ -2,7 +2,7 @@
 // `coppice run --trace FILE` records every call of the machines of membership, recovery, agreements, streams
 // and credit, of all its processes (membership.Line). Check repeats the calls and finds the first one whose
 // result differs from the record, or that breaks one of the rules that the packages of these machines ask
-// their callers to keep.
+// their callers to keep. Its API may change.
 //
 // This also checks what the runtime does between the machines: that what one process tells another arrives
 // there, unchanged and in order.

@@ -1,5 +1,5 @@
 // Package recovery attacks recovery by replay: random programs under random schedules, and crashes at every
-// moment of every operation.
+// moment of every operation. Its API may change.
 package recovery
 
 import (

@@ -1,5 +1,5 @@
 // Package reduction checks corrected reductions against their promise: it attacks those of package collective
-// with the schedules and crashes of package chaos.
+// with the schedules and crashes of package chaos. Its API may change.
 package reduction
 
 import (

@@ -1,6 +1,6 @@
 // Package replay runs a whole job in one thread, for package chaos: processes whose tasks run a Program, real
 // bytes through collective.Store, on the machines that the runtime drives as well: the views of package
-// membership, the rules of package recovery, the end of package ending.
+// membership, the rules of package recovery, the end of package ending. Its API may change.
 //
 // A Job is a protocol.Protocol. Its programs have Saves, all tasks at the same points, and Once, whose values
 // depend on the process that draws them. The coordinator either is part of a process, and moves when that

@@ -1,7 +1,7 @@
 // Package trace draws one run of a broadcast as the papers do: a diagram of processes and time, with
 // every message, in one HTML file that needs nothing else: no network, no server. The orientation is
 // that of Figure 5 of Corrected Trees: processes from top to bottom in the order of the ring, time from
-// left to right, sending and receiving as bars.
+// left to right, sending and receiving as bars. Its API may change.
 //
 // A Trace is plain data; its source need not be a simulator. Times are whole numbers of steps, and −1
 // where something did not happen.

@@ -1,5 +1,5 @@
 // Package chart draws the figures of experiments as SVG: lines, marks, whiskers
-// and bands over linear, logarithmic or named axes, each point with a tooltip.
+// and bands over linear, logarithmic or named axes, each point with a tooltip. Its API may change.
 //
 // It is small on purpose. A plotting library doubles the time in which a
 // newcomer's first command compiles, and the papers' figures need no more than

@@ -1,5 +1,5 @@
 // Package agreement lets processes agree on a value and on which of them have failed: every participant contributes, and
-// all that return get the same result.
+// all that return get the same result. Its API may change.
 //
 // Source: the thesis (Stengler, section 3.1) begins and ends every collective with an agreement: inputs are reduced to a
 // coordinator, which decides and broadcasts. Its published relative is ERA, the early returning agreement of ULFM

@@ -1,6 +1,6 @@
 // Package broadcast holds the broadcasts of Corrected Trees (Küttler et al.,
 // PPoPP 2019) and Corrected Gossip (Hoefler et al., IPDPS 2017) as pure
-// machines.
+// machines. Its API may change.
 //
 // A broadcast has two parts that combine freely. Dissemination spreads the
 // message fast and may miss processes behind a dead one: Tree, AckTree,

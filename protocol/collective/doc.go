@@ -1,5 +1,5 @@
 // Package collective holds collectives as pure machines: operations that every
-// process of a group takes part in and that end at each of them.
+// process of a group takes part in and that end at each of them. Its API may change.
 //
 // A machine is one operation of one group. It begins at a process when its user calls it there, by the notice Begin; what
 // arrives before that is kept. A caller that runs several operations, one after the other or at once, numbers them and

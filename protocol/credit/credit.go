@@ -1,5 +1,5 @@
 // Package credit keeps a task from running ahead of the tasks that it sends to in the operations of a group, and says
-// to which ranks it reports its progress. The runtime and the tests of this package run it.
+// to which ranks it reports its progress. The runtime and the tests of this package run it. Its API may change.
 //
 // Operations are numbered from 1. Now and then a task reports to the tasks that send to it how many operations it has
 // completed. A sender gets at most Operations ahead of that report, and one more: after its first message beyond, it

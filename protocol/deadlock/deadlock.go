@@ -1,4 +1,4 @@
-// Package deadlock finds tasks that wait for each other, and would for ever.
+// Package deadlock finds tasks that wait for each other, and would for ever. Its API may change.
 //
 // A task that has waited for long follows what it waits for: it sends a chase to the task that it needs. If that one waits, too, and
 // has not done what is needed, it adds itself and sends the chase on to the task that it needs. A chase that comes back to the task where

@@ -1,5 +1,5 @@
 // Package ending decides when a job is over. The coordinator, jobs of goroutines and the
-// chaos driver run it.
+// chaos driver run it. Its API may change.
 //
 // A process has returned in a view when all tasks that it owns there have. A job is over when
 // every process that owns tasks in the latest view has returned, in that view or in an earlier one

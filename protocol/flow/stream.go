@@ -1,5 +1,5 @@
 // Package flow keeps tasks from running ahead of the tasks that they send to: it says which messages of a stream may go,
-// and which have come before. The runtime, chaos and the tests of this package run it.
+// and which have come before. The runtime, chaos and the tests of this package run it. Its API may change.
 //
 // Messages of a stream are numbered from 1. The receiver reports up to which message it has taken them, and the sender
 // is at most a window ahead of that. Either end may be run again elsewhere. A sender that is run again sends the same

@@ -1,4 +1,5 @@
 // Package grant says when the rest of a large value may come. The runtime and the tests of this package run it.
+// Its API may change.
 //
 // The beginning of a large value goes at once. The sender keeps the rest until the receiver has answered: it grants the
 // rest when its task asks for the value, or before, as long as there is room for values that no task has asked for; or it

@@ -1,5 +1,5 @@
 // Package inquiry ends the wait for the value of a corrected broadcast that does not come. The runtime
-// and the tests of this package run it.
+// and the tests of this package run it. Its API may change.
 //
 // Correction reaches all live tasks without knowing the dead ones, as long as the root lived to begin and gaps are not
 // too large. Otherwise a task that waits while others are dead asks: the root, or all tasks if the root is dead. A task

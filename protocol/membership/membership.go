@@ -1,5 +1,5 @@
 // Package membership lets processes agree, again and again, on which of them are alive: in numbered views, the same at
-// all survivors.
+// all survivors. Its API may change.
 //
 // Source: Varma, Scalable, Fault-Tolerant Membership for Group Communication on HPC Systems (NCSU 2006), chapter 3, made
 // safe where the thesis leaves gaps by rule 2 of docs/design.md. The first view is known without messages. A process

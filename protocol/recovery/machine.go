@@ -1,7 +1,7 @@
 // Package recovery decides how a process recovers from the crashes of others: which tasks it
 // runs again and gives up, what it resends, what is aborted, what is saved and
 // committed, which processes keep copies, and when a task is lost. The runtime and the chaos driver
-// run it.
+// run it. Its API may change.
 //
 // Source: message logging at the sender with deterministic re-execution (Johnson,
 // Zwaenepoel, Sender-Based Message Logging, FTCS 1987; Elnozahy, Alvisi, Wang, Johnson, A

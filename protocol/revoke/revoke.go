@@ -1,5 +1,5 @@
 // Package revoke spreads the word that a group is revoked. The runtime and the tests of this package
-// run it.
+// run it. Its API may change.
 //
 // Where dead processes stay dead, a task that cannot go on revokes the group: all that the others call there fails, too.
 // The word goes along the binomial graph of the live members of the latest view (Angskun, Bosilca, Dongarra, ISPA 2007):

@@ -1,5 +1,5 @@
 // Package suspicion decides which processes may have failed. What the kernel says of a dead process is certain and needs
-// no decision; this package weighs everything else: silence, stalls, cut networks.
+// no decision; this package weighs everything else: silence, stalls, cut networks. Its API may change.
 //
 // Sources: the observers that have to agree are those of Rapid (Suresh and others,
 // USENIX ATC 2018, section 4); asking others to probe a silent process is SWIM's
