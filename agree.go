@@ -7,15 +7,15 @@ import (
 	"github.com/coppice-go/coppice/protocol"
 )
 
-// Agree combines the values of all tasks with f, as AllReduceFunc does, and gives all
+// Agree combines the values of all tasks with f, as [AllReduceFunc] does, and gives all
 // of them the same: who returns knows that all others return the same, or have died.
 //
-// With Recovery Report it goes on without the dead: failed lists the ranks whose values
+// With Recovery [Report] it goes on without the dead: failed lists the ranks whose values
 // are not in it, and is the same for all, too. With Replay there are none.
 //
-// The end of the context is a vote to abort. If it comes in time, all get ErrAborted;
+// The end of the context is a vote to abort. If it comes in time, all get [ErrAborted];
 // otherwise the decision, for which the call waits as long as Job.Silence before it
-// gives up the group with ErrAbandoned.
+// gives up the group with [ErrAbandoned].
 //
 // Agree works on a group that was revoked.
 func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T, failed []int, err error) {
@@ -38,8 +38,8 @@ func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T
 	return agreed, failed, err
 }
 
-// Revoke is for Recovery Report: it makes all that tasks call on this group fail with
-// ErrRevoked, here and at all others, also what they wait in: so that those learn of a
+// Revoke is for Recovery [Report]: it makes all that tasks call on this group fail with
+// [ErrRevoked], here and at all others, also what they wait in: so that those learn of a
 // failure who would wait for tasks that have seen it. Agree and Shrink go on to work.
 // With Replay nobody has to learn of failures: there it does nothing but warn.
 func (t *Task) Revoke() {

@@ -21,13 +21,13 @@
 // # Jobs, processes and tasks
 //
 // A job is a number of processes that were started together: by coppice run, by
-// mpirun or by srun. A process started by itself is a job of one, and Local makes
+// mpirun or by srun. A process started by itself is a job of one, and [Local] makes
 // a job of goroutines, for tests. Each process runs one task, or several
-// (Job.Tasks). A task has a rank, which stays, and a sequence of operations;
-// Task.Split makes smaller groups, Task.Fork and Go further sequences for other
+// ([Job]). A [Task] has a rank, which stays, and a sequence of operations;
+// [Task.Split] makes smaller groups, [Task.Fork] and [Go] further sequences for other
 // goroutines.
 //
-// Send and Recv are between two tasks. All others are between all tasks of a
+// [Send] and [Recv] are between two tasks. All others are between all tasks of a
 // group, which call the same ones in the same order. A process serves the others
 // until every task of the job has returned.
 //
@@ -41,7 +41,7 @@
 //	ReduceScatter           a value of each for each, combined
 //	Agree                   the values of all combined, the same for all or for none
 //
-// Numbers, and slices of numbers, are combined with an Op such as Sum; ReduceFunc,
+// Numbers, and slices of numbers, are combined with an [Op] such as [Sum]; [ReduceFunc],
 // AllReduceFunc, ScanFunc, ExScanFunc and ReduceScatterFunc combine anything with a
 // function. Where only the root has a result, the others get nil or zero. How data travels is chosen by its size
 // and the number of tasks, and makes no difference to the result: not even to the
@@ -55,19 +55,19 @@
 // programs have no recovery code. It takes one survivor, and memory for what was sent
 // (Job.LogBytes); docs/replay.md tells how it works.
 //
-// A program that runs for long calls Save in its rounds: a task that is run again goes on
+// A program that runs for long calls [Save] in its rounds: a task that is run again goes on
 // from what it saved last, what was kept until then is dropped, and processes that have joined
-// the job are given tasks. Once is for what comes from outside, such as files.
+// the job are given tasks. [Once] is for what comes from outside, such as files.
 //
-// With mode Agreed all tasks complete an operation or none: what a task decides by it,
-// all decide. Agree is the smallest such operation.
+// With mode [Agreed] all tasks complete an operation or none: what a task decides by it,
+// all decide. [Agree] is the smallest such operation.
 //
-// With Recovery: Report nothing is run again, and programs repair themselves, with
-// Task.Revoke, Task.Shrink and Agree, as those for ULFM do (docs/ulfm.md). An operation that needs the dead ends
-// with a FailedError that names them, and never hangs. Messages, and broadcasts along
+// With Recovery: [Report] nothing is run again, and programs repair themselves, with
+// [Task.Revoke], [Task.Shrink] and Agree, as those for ULFM do (docs/ulfm.md). An operation that needs the dead ends
+// with a [FailedError] that names them, and never hangs. Messages, and broadcasts along
 // a tree, go on where they do not need them; the other operations need everybody as
-// long as they wait. A corrected broadcast (Corrected) reaches everybody who lives.
-// Tasks that call different operations get ErrMismatch.
+// long as they wait. A broadcast of mode [Corrected] reaches everybody who lives.
+// Tasks that call different operations get [ErrMismatch].
 //
 // # The user's duties
 //
@@ -78,17 +78,17 @@
 //     and slices of numbers of the same length.
 //  2. A Task is for one goroutine at a time, otherwise operations fail. All tasks
 //     fork, and call Go, in the same order.
-//  3. Shared memory stays unchanged until the operation is over at every task; with
+//  3. [Shared] memory stays unchanged until the operation is over at every task; with
 //     Recovery: Replay, longer: see below.
 //
 // And since functions are run again, as docs/api.md numbers them:
 //
 //  1. The same operations with the same inputs on every attempt: no clock, map
-//     order or global randomness in what they depend on (Task.Rand, Once).
+//     order or global randomness in what they depend on ([Task.Rand], Once).
 //  2. State in local variables, no lock held across an operation. In a program that
 //     saves, all that changes after the first Save is in what it saves.
 //  3. Outside effects happen at least once: make them idempotent, name files by
-//     attempt (Task.Attempt) and rename.
+//     attempt ([Task.Attempt]) and rename.
 //  4. Shared memory stays unchanged until the next Save; what was lent before the first
 //     one, as long as the job runs.
 //  5. All tasks Save at the same points, with values of one type, when all that was sent

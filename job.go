@@ -30,7 +30,7 @@ type Func func(ctx context.Context, t *Task) error
 //
 // SIGTERM is an interrupt, too, unless nobody but its host looks after the process: one that was started
 // by hand, by Kubernetes or by srun leaves the job and exits with 143. It hands its tasks over to the others before, in the
-// next Save, if that comes within COPPICE_GRACE (20 s) and before a second SIGTERM. If all processes of a job are to
+// next [Save], if that comes within COPPICE_GRACE (20 s) and before a second SIGTERM. If all processes of a job are to
 // leave, they do at once; those of srun take it for an interrupt then.
 func Main(f Func) { (&Job{}).Main(f) }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/coppice-go/coppice/internal/node"
 )
 
-// WithoutLost is for Recovery Report: the operation goes on without the tasks that are
+// WithoutLost is for Recovery [Report]: the operation goes on without the tasks that are
 // lost, and is carried out again without those that are lost in it, until all who live
 // have the result. It is Agreed. Where the result has a value for each task, those of
-// the lost are zero, and what is for them is ignored. If the root is lost it is ErrLost.
+// the lost are zero, and what is for them is ignored. If the root is lost it is [ErrLost].
 //
 // Operations without the lost are on a group of their own, which all tasks make by
 // calling the first: all tasks pass the option, or none. With Replay, where tasks are

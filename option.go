@@ -38,7 +38,7 @@ func Root(rank int) Option { return Option{kind: rootOption, rank: rank} }
 
 // Shared lends memory instead of copying it: what the task passes must not
 // change until the operation is over at every task, and what it gets may be read
-// by the library as long. With Recovery Replay that is until the task's next Save has
+// by the library as long. With Recovery [Replay] that is until the task's next [Save] has
 // returned; what is lent before the first Save stays lent as long as the job runs.
 func Shared() Option { return Option{kind: sharedOption} }
 
@@ -47,20 +47,20 @@ func Shared() Option { return Option{kind: sharedOption} }
 // the result has a value for each task and these are slices, dst[r] is reused for
 // what task r sent. With Shared the library receives straight into it, and may
 // still write there if the operation fails; such memory is lent like what is passed:
-// with Recovery Replay it must not be used again before the next Save has returned.
+// with Recovery [Replay] it must not be used again before the next [Save] has returned.
 func Into[T any](dst []T) Option { return Option{kind: intoOption, slice: dst} }
 
 // Commutative says that the function of a reduction gives the same in any order:
 // values may be combined as they come.
 func Commutative() Option { return Option{kind: commutativeOption} }
 
-// Backups says whether what ReduceFunc, AllReduceFunc, ScanFunc or ExScanFunc has combined so far at a task is
+// Backups says whether what [ReduceFunc], [AllReduceFunc], [ScanFunc] or [ExScanFunc] has combined so far at a task is
 // kept at another process, that of the task whose value was combined last. If the task
 // is run again, it is not combined again. That changes no result. Without this option it is
 // kept when to combine it again would take ten times as long as to send it. Backups(true) also
 // says that the function takes long: values are combined along a tree, by many tasks at once. It
-// is the same at all tasks. Backups are there with Recovery Replay only; they take up to
-// half of Job.LogBytes and go with the next Save.
+// is the same at all tasks. Backups are there with Recovery [Replay] only; they take up to
+// half of Job.LogBytes and go with the next [Save].
 func Backups(on bool) Option { return Option{kind: backupsOption, on: on} }
 
 // options are their names, and the operations that they are for. Modes and WithoutLost are for all.

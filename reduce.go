@@ -47,7 +47,7 @@ const (
 // String is the name: sum, product, min, max, and, or, xor.
 func (op Op) String() string { return fold.Op(op).String() }
 
-// At is a value and the task that it came from, for MinAt and MaxAt.
+// At is a value and the task that it came from, for [MinAt] and [MaxAt].
 type At[T cmp.Ordered] struct {
 	Value T
 	Rank  int
@@ -107,27 +107,27 @@ func ReduceScatter[T Numeric](ctx context.Context, t *Task, parts []T, op Op, op
 }
 
 // ReduceFunc combines the values of all tasks at the root, in the order of ranks:
-// f(a, b) gets a from lower ranks than b. It must be associative. See Commutative.
+// f(a, b) gets a from lower ranks than b. It must be associative. See [Commutative].
 func ReduceFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
 	return reduceFunc(ctx, t, collective.Reduce, v, f, opts)
 }
 
-// AllReduceFunc is ReduceFunc with the result at all tasks.
+// AllReduceFunc is [ReduceFunc] with the result at all tasks.
 func AllReduceFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
 	return reduceFunc(ctx, t, collective.AllReduce, v, f, opts)
 }
 
-// ScanFunc is Scan with a function, as in ReduceFunc.
+// ScanFunc is Scan with a function, as in [ReduceFunc].
 func ScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
 	return reduceFunc(ctx, t, collective.Scan, v, f, opts)
 }
 
-// ExScanFunc is ExScan with a function, as in ReduceFunc.
+// ExScanFunc is ExScan with a function, as in [ReduceFunc].
 func ExScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts ...Option) (T, error) {
 	return reduceFunc(ctx, t, collective.ExScan, v, f, opts)
 }
 
-// ReduceScatterFunc is ReduceScatter with a function, as in ReduceFunc. Parts may
+// ReduceScatterFunc is [ReduceScatter] with a function, as in [ReduceFunc]. Parts may
 // differ in length.
 func ReduceScatterFunc[T any](ctx context.Context, t *Task, parts []T, f func(a, b T) T, opts ...Option) (part T, err error) {
 	return reduceScatter(ctx, t, parts, opts, func(c *codec.Codec[T]) (node.Call, error) { return function(c, f), nil })

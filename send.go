@@ -39,7 +39,7 @@ func Recv[T any](ctx context.Context, t *Task, from, tag int) (v T, err error) {
 
 // RecvAny returns the next value that any other task of the group sent with a tag, and the rank of that task. Which one it is
 // may differ from run to run; if the task is run again, it is the same: the choice is kept at other processes, as
-// Once does it, before RecvAny returns. So it takes as long as a Once and a Recv.
+// [Once] does it, before RecvAny returns. So it takes as long as a Once and a Recv.
 func RecvAny[T any](ctx context.Context, t *Task, tag int) (v T, from int, err error) {
 	v, err = perform(ctx, t, "recvany", nil, func(t *Task, _ settings) (v T, err error) {
 		return received[T](ctx, t, tag, func() (_ int, err error) {

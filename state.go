@@ -12,7 +12,7 @@ import (
 )
 
 // Save saves the task's state and begins a new epoch: if the task is run again, it resumes
-// here. All tasks call it at the same points, with values of one type; otherwise it is ErrMismatch,
+// here. All tasks call it at the same points, with values of one type; otherwise it is [ErrMismatch],
 // unless the states are Stored: these are not compared. It returns when
 // all have saved, each with Job.Copies copies at other processes, or in a file (Stored); what
 // was kept for replay of the operations since the Save before is dropped, and memory that
@@ -33,7 +33,7 @@ import (
 // Save is called on the task that the function was given, while nothing runs on its forks.
 // What was sent before is received before, otherwise it is ErrMismatch. Forks and
 // groups made before the first Save go on; those made later end with the next one. If all
-// copies of a task's state are lost, the task is: ErrLost, never an older state.
+// copies of a task's state are lost, the task is: [ErrLost], never an older state.
 func Save[S any](ctx context.Context, t *Task, state *S, opts ...SaveOption) error {
 	_, err := perform(ctx, t, "save", nil, func(t *Task, _ settings) (none struct{}, err error) { return none, save(ctx, t, state, opts) })
 	return err
@@ -155,7 +155,7 @@ func (t *Task) at() *node.Member {
 // Job.Copies copies at other processes, and does not call f: for what comes from outside, such
 // as files, clocks and random numbers. It returns when there are as many copies. If the task's process
 // dies before, f may be called again; an error that f returns is not kept. If all copies are lost, so is
-// the task: ErrLost; but if nobody who lives has received anything that may follow from the value,
+// the task: [ErrLost]; but if nobody who lives has received anything that may follow from the value,
 // f is called again. With Stored it is kept in a file instead. In f the task calls no
 // operations: they would be missing when it is run again, so they fail.
 //

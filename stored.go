@@ -23,7 +23,7 @@ type SaveOption struct{ dir string }
 // Stored has what [Save] and [Once] keep go to files of a directory, instead of to
 // other processes. All processes need the same directory, and all Saves of a program the
 // same option. If the files of a task are missing or damaged when it is run again, the
-// task is lost: ErrLost names the file. What another user has made in the directory, or on the way to
+// task is lost: [ErrLost] names the file. What another user has made in the directory, or on the way to
 // it, is refused.
 //
 // When the whole job is gone, coppice run --resume (or Job.Resume) takes it up again, with the same

@@ -100,7 +100,7 @@ func (t *Task) Size() int { return t.m.Size() }
 func (t *Task) Attempt() int { return t.attempt }
 
 // Rand returns random numbers that are the same on every attempt, and differ
-// between tasks, forks and epochs: after Save, ask for it again.
+// between tasks, forks and epochs: after [Save], ask for it again.
 func (t *Task) Rand() *rand.Rand {
 	if m := t.at(); t.rand == nil {
 		t.rand = rand.New(rand.NewPCG(protocol.Mix(m.Name(), 1+2*m.Epoch()), uint64(m.Task())))
