@@ -27,6 +27,14 @@ var thrifty = map[string]func(ctx context.Context, t *coppice.Task) func() error
 		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
 		return func() error { _, err := coppice.Broadcast(ctx, t, v, into); return err }
 	},
+	"broadcast of what is shared": func(ctx context.Context, t *coppice.Task) func() error {
+		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
+		return func() error { _, err := coppice.Broadcast(ctx, t, v, coppice.Shared(), into); return err }
+	},
+	"allreduce of what is shared": func(ctx context.Context, t *coppice.Task) func() error {
+		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
+		return func() error { _, err := coppice.AllReduce(ctx, t, v, coppice.Sum, coppice.Shared(), into); return err }
+	},
 	"allreduce of int": func(ctx context.Context, t *coppice.Task) func() error {
 		return func() error { _, err := coppice.AllReduce(ctx, t, 7, coppice.Sum); return err }
 	},

@@ -17,8 +17,10 @@ import (
 func encode[T any](c *codec.Codec[T], v *T, shared bool, dst []byte) (b []byte, err error) {
 	ok := false
 	if shared {
-		w := *v // only now it is worth an allocation
-		b, ok = c.View(&w)
+		if b, ok = c.Elements(v); !ok {
+			w := *v // only now it is worth an allocation
+			b, ok = c.View(&w)
+		}
 	}
 	if !ok {
 		b, err = c.Append(dst, v)

@@ -136,6 +136,19 @@ func (c *Codec[T]) View(v *T) (b []byte, ok bool) {
 	return c.bytes(v), true
 }
 
+// Elements is View for slices and strings, which are lent without *v itself: v need not be on the heap. Of other types it
+// returns false.
+func (c *Codec[T]) Elements(v *T) (b []byte, ok bool) {
+	switch {
+	case c.padded:
+	case c.form == slice:
+		return elemBytes(v, c.memory.size), true
+	case c.form == text:
+		return textBytes(v), true
+	}
+	return nil, false
+}
+
 // Len returns how many bytes Append adds if T is plain memory, and otherwise 0: unknown.
 func (c *Codec[T]) Len(v *T) int {
 	if c.form > text {
