@@ -23,6 +23,12 @@ var thrifty = map[string]func(ctx context.Context, t *coppice.Task) func() error
 	"broadcast of int": func(ctx context.Context, t *coppice.Task) func() error {
 		return func() error { _, err := coppice.Broadcast(ctx, t, 7); return err }
 	},
+	"broadcast with options": func(ctx context.Context, t *coppice.Task) func() error {
+		return func() error {
+			_, err := coppice.Broadcast(ctx, t, 7, coppice.Agreed(), coppice.Replayed(), coppice.Root(1)) // of two modes the last one counts
+			return err
+		}
+	},
 	"broadcast into": func(ctx context.Context, t *coppice.Task) func() error {
 		v, into := make([]float64, 16), coppice.Into(make([]float64, 16))
 		return func() error { _, err := coppice.Broadcast(ctx, t, v, into); return err }

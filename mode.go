@@ -24,8 +24,7 @@ const (
 
 // Replayed is the default mode: what is sent is kept, so that a task whose process died
 // can be run again and gets what it got before. With Recovery [Report] nothing is kept,
-// and it is [Plain].
-// Small values go along a binomial tree, large ones in pieces.
+// and it is [Plain]. Small values go along a binomial tree, large ones in pieces.
 func Replayed() Option { return Option{kind: modeOption, mode: replayed} }
 
 // Plain is the mode that does nothing against deaths: a task that needs a dead one gets an error
@@ -55,28 +54,28 @@ func Agreed() Option { return Option{kind: modeOption, mode: agreed} }
 // has the costs.
 func Corrected(c Correction) Option { return Option{kind: modeOption, mode: corrected, correction: c} }
 
-// Along sends a broadcast along a tree, whatever its size.
+// Along sends a [Broadcast] along a tree, whatever the size of its value.
 func Along(tree Tree) Option { return Option{kind: alongOption, tree: tree} }
 
 // Correction says how tasks that a broadcast has not reached get its value, or a reduction goes on without
 // the dead: see [Corrected]. A number that cannot be is an error of the operation that gets it.
 type Correction struct{ part }
 
-// Checked corrects after any deaths before the broadcast, or of tasks that do not correct.
+// Checked reaches all live tasks, after any deaths before the broadcast, or of tasks that do not correct.
 func Checked() Correction { return Correction{part{kind: checked}} }
 
-// Opportunistic corrects gaps of up to d dead tasks in a row on each side.
+// Opportunistic reaches across gaps of up to d dead tasks in a row on each side.
 func Opportunistic(d int) Correction { return Correction{part{opportunistic, d}} }
 
 // Optimized is [Opportunistic] with fewer messages.
 func Optimized(d int) Correction { return Correction{part{optimized, d}} }
 
-// Delayed is [Checked], and correctors wait for d first, which counts in whole microseconds.
+// Delayed is [Checked], with correctors that wait for d first: up to 32 ms, in whole microseconds.
 func Delayed(d time.Duration) Correction {
 	return Correction{part{delayed, int((d + time.Microsecond - 1) / time.Microsecond)}}
 }
 
-// FailureProof has all live tasks or none get the value, for up to f deaths at any moment.
+// FailureProof gives the value to all live tasks or to none, for up to f deaths at any moment.
 func FailureProof(f int) Correction { return Correction{part{failureProof, f}} }
 
 // ParseCorrection reads what Correction.String writes.
@@ -109,7 +108,7 @@ func Lame(k int) Tree { return Tree{part: part{lame, k}} }
 func Optimal() Tree { return Tree{part: part{kind: optimal}} }
 
 // Gossip is no tree: tasks that have the value send it to others, for so many rounds. The partners are the same in every
-// broadcast. Whom it misses a correction reaches: see [Corrected].
+// broadcast. A correction reaches the tasks that it misses: see [Corrected].
 func Gossip(rounds int) Tree { return Tree{part: part{gossip, rounds}} }
 
 // InOrder is the same tree, numbered depth first. It is what other
