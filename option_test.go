@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coppice-go/coppice"
 )
@@ -99,5 +100,46 @@ func TestAMisplacedOptionIsRefusedWithoutTheLost(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "barrier: option Root; allowed with: Broadcast, Scatter, Gather, reductions") {
 		t.Error(err)
+	}
+}
+
+// TestTheLastModeCounts: a mode that the operation does not have, before one that it has, is no error; alone it is.
+func TestTheLastModeCounts(t *testing.T) {
+	err := coppice.Local(t.Context(), 2, func(ctx context.Context, t *coppice.Task) error {
+		checked := coppice.Corrected(coppice.Checked())
+		if err := only(coppice.Scan(ctx, t, 1, coppice.Sum, coppice.Plain(), checked)); err == nil || err.Error() != "scan: mode Corrected; allowed: Replayed, Plain, Agreed" {
+			return fmt.Errorf("a corrected scan: %w", err)
+		}
+		if err := only(coppice.Broadcast(ctx, t, 1, coppice.Corrected(coppice.Correction{}))); err == nil || !strings.Contains(err.Error(), "without a correction") {
+			return fmt.Errorf("no correction: %w", err)
+		}
+		return only(coppice.Scan(ctx, t, 1, coppice.Sum, checked, coppice.Plain()))
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTextsOfCorrectionsAndTrees: what is written is read, and numbers that cannot be are refused.
+func TestTextsOfCorrectionsAndTrees(t *testing.T) {
+	for _, c := range []coppice.Correction{coppice.Checked(), coppice.Opportunistic(1), coppice.Optimized(32767), coppice.Delayed(1500 * time.Nanosecond), coppice.FailureProof(2)} {
+		if got, err := coppice.ParseCorrection(c.String()); err != nil || got != c {
+			t.Errorf("%v is read as %v, %v", c, got, err)
+		}
+	}
+	for _, tree := range []coppice.Tree{coppice.Binomial(), coppice.KAry(3), coppice.Lame(2), coppice.Optimal().InOrder(), coppice.Gossip(4)} {
+		if got, err := coppice.ParseTree(tree.String()); err != nil || got != tree {
+			t.Errorf("%v is read as %v, %v", tree, got, err)
+		}
+	}
+	for _, text := range []string{"", "none", "checked:1", "optimized", "optimized:0", "optimized:32768", "optimized:x", "failure-proof:-1", "checked in-order"} {
+		if c, err := coppice.ParseCorrection(text); err == nil {
+			t.Errorf("%q is %v", text, c)
+		}
+	}
+	for _, text := range []string{"", "none", "binomial:1", "kary", "lame:0", "in-order"} {
+		if tree, err := coppice.ParseTree(text); err == nil {
+			t.Errorf("%q is %v", text, tree)
+		}
 	}
 }

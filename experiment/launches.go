@@ -37,7 +37,7 @@ const (
 type Launch struct {
 	Side       Side     `json:"side"`
 	Ops        []string `json:"ops,omitempty"`        // none: broadcast
-	Mode       string   `json:"mode,omitempty"`       // Coppice's: how operations are protected; empty: as Correction says
+	Mode       string   `json:"mode,omitempty"`       // Coppice's: of operations; empty: as Correction says
 	Tree       string   `json:"tree,omitempty"`       // Coppice's
 	Correction string   `json:"correction,omitempty"` // Coppice's; empty: none
 	Processes  int      `json:"processes"`

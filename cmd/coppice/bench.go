@@ -393,7 +393,7 @@ func writeBench(w *bufio.Writer, cells []benchCell) {
 	})
 }
 
-// how says how the broadcasts of a cell are protected, and against what.
+// how says in which mode the broadcasts of a cell are, along which tree and without whom.
 func (c *benchCell) how() string {
 	text := c.Mode
 	for _, word := range []string{c.Correction, c.Tree} {

@@ -246,7 +246,7 @@ func (c *tpchProcessCmd) Run(con *console) error {
 	return job.Run(context.Background(), func(ctx context.Context, t *coppice.Task) error { return returned(p.task(ctx, t)) })
 }
 
-// tpchModes are the ways to protect a query, by name.
+// tpchModes are the modes of a query, by name.
 var tpchModes = map[string]struct {
 	recovery coppice.Recovery
 	option   coppice.Option // of all operations
