@@ -25,6 +25,7 @@ type crew struct {
 	f       Func
 	archive *archive
 	spare   *rehearser // nil: nothing is rehearsed
+	watcher *watch.Watcher
 	p       *node.Process
 	ready   chan struct{}   // closed when p and done are there
 	done    <-chan struct{} // closed when the job is over
@@ -38,9 +39,9 @@ type crew struct {
 }
 
 func newCrew(ctx context.Context, log *slog.Logger, f Func, a *archive, rehearse float64) *crew {
-	c := &crew{ctx: ctx, log: log, f: f, archive: a, ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]outcome{}}
+	c := &crew{ctx: ctx, log: log, f: f, archive: a, watcher: watch.From(ctx), ready: make(chan struct{}), changed: make(chan struct{}, 1), last: map[int]chan struct{}{}, errs: map[int]outcome{}}
 	if rehearse > 0 {
-		c.spare = &rehearser{ctx: ctx, f: f, rate: rehearse, ends: watch.From(ctx) != nil, begun: time.Now()}
+		c.spare = &rehearser{ctx: ctx, f: f, rate: rehearse, ends: c.watcher != nil, begun: time.Now()}
 	}
 	return c
 }
@@ -61,12 +62,16 @@ func (c *crew) start(task, attempt int) {
 			return
 		}
 		err := fmt.Errorf("task %d: %w", task, errExit) // unless f returns
+		t := newTask(c.p.World(task), c.log)
 		defer func() {
 			if crash := recover(); crash != nil { // it ends the process: nothing has returned
 				panic(crash)
 			}
 			if !c.p.Runs(task, attempt) { // it goes on elsewhere
 				c.log.Info("moved", "task", task)
+				if c.watcher != nil && c.watcher.Moved != nil {
+					c.watcher.Moved(t)
+				}
 				return
 			}
 			c.mu.Lock()
@@ -80,8 +85,7 @@ func (c *crew) start(task, attempt int) {
 			default:
 			}
 		}()
-		t := newTask(c.p.World(task), c.log)
-		t.attempt, t.trunk.archive = attempt, c.archive
+		t.attempt, t.trunk.archive, t.trunk.watcher = attempt, c.archive, c.watcher
 		if t.attempt > 0 && c.ctx.Err() != nil { // whoever is to stop begins nothing
 			err = fmt.Errorf("task %d: %w", task, context.Cause(c.ctx))
 			return

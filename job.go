@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/coppice-go/coppice/internal/store"
 	"github.com/coppice-go/coppice/internal/watch"
 	"github.com/coppice-go/coppice/protocol/collective"
-	"github.com/coppice-go/coppice/protocol/membership"
 )
 
 // Func is one task's program. All tasks of a job run the same one.
@@ -117,9 +115,6 @@ func (j *Job) Run(ctx context.Context, f Func) error {
 	}
 	cfg.Ends = ctx.Done()
 	if j.Local != 0 {
-		if w := watch.From(ctx); w != nil {
-			cfg.Entered = w.Entered
-		}
 		return j.runLocal(ctx, j.Local, cfg, f, newArchive(store.Run{Resume: j.Resume}))
 	}
 	return j.runJoined(ctx, cfg, f)
@@ -235,51 +230,6 @@ func (j *Job) overrule(cfg *node.Config, given json.RawMessage) (resume bool, er
 		}
 	}
 	return s.Resume, nil
-}
-
-// runLocal runs a job of goroutines.
-func (j *Job) runLocal(ctx context.Context, n int, cfg node.Config, f Func, files *archive) error {
-	crews := make([]*crew, n)
-	if j.Recovery == Replay {
-		cfg.Adopt = func(rank, task, attempt int) { crews[rank].start(task, attempt) }
-	}
-	job, err := node.NewLocal(n, cfg)
-	if err != nil {
-		return fmt.Errorf("coppice: %w", err)
-	}
-	defer job.Close()
-	for r := range crews {
-		crews[r] = newCrew(ctx, cfg.Logger, f, files, j.Rehearse)
-	}
-	var wg sync.WaitGroup
-	for r, p := range job.Processes {
-		wg.Go(func() {
-			crews[r].serve(p, job.Done(),
-				func(v *membership.View, err error) { job.Returned(p, v, text(err)) },
-				func(*membership.View) {})
-		})
-	}
-	wg.Wait()
-	errs := make([]error, n)
-	var alive []*node.Process
-	for r, p := range job.Processes {
-		if w := watch.From(ctx); w != nil && p.Killed() {
-			w.Killed()
-		}
-		if !p.Killed() {
-			errs[r], alive = misused(p, crews[r].err(math.MaxUint64), p.Misuse()), append(alive, p)
-		}
-	}
-	if err := errors.Join(errs...); err != nil || alive == nil {
-		return err
-	}
-	for _, p := range alive { // some may not have heard yet of a task that is lost
-		if err := incomplete(p); err != nil {
-			return err
-		}
-	}
-	files.tellNothing(cfg.Logger)
-	return files.finish()
 }
 
 // incomplete is the error of a process whose tasks ended well, in a job of which some

@@ -29,6 +29,9 @@ func (t *Task) usable(ctx context.Context, op string) error {
 	if err := t.given(ctx, op); err != nil {
 		return err
 	}
+	if w := t.trunk.watcher; w != nil && w.Before != nil {
+		w.Before()
+	}
 	switch differs := t.trunk.differs(); {
 	case differs != nil:
 		return differs

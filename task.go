@@ -11,6 +11,7 @@ import (
 
 	"github.com/coppice-go/coppice/internal/codec"
 	"github.com/coppice-go/coppice/internal/node"
+	"github.com/coppice-go/coppice/internal/watch"
 	"github.com/coppice-go/coppice/protocol"
 	"github.com/coppice-go/coppice/protocol/collective"
 )
@@ -81,6 +82,7 @@ type trunk struct {
 	asked    atomic.Bool  // one of them has made a fork
 	tasks    int          // of the job
 	archive  *archive     // of its process
+	watcher  *watch.Watcher
 
 	recorder  *recorder  // nil: the task is not rehearsed
 	rehearsal *rehearsal // that this is; nil: none

@@ -1,5 +1,6 @@
 // Package coppicetest tests that programs survive crashes: it runs a program as goroutines, kills a process at every operation of
-// every task, in the middle of operations, too, and compares what the tasks return.
+// every task, in the middle of operations, too, and compares what the tasks return. In other runs a process stands still for a while, another one joins,
+// or one leaves and hands its tasks over.
 //
 //	func TestSums(t *testing.T) {
 //		coppicetest.Survives(t, 4, func(ctx context.Context, task *coppice.Task) (int, error) {
@@ -15,16 +16,11 @@ package coppicetest
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"regexp"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,8 +33,11 @@ import (
 type Options struct {
 	Tasks   int           // default: one per process
 	Runs    int           // at most so many are made; default: 5000, or 500 with go test -short
-	Seed    uint64        // which kill points come first if that is not all
+	Seed    uint64        // which points come first if that is not all
 	Timeout time.Duration // of each run; default: 30 s
+
+	// How many runs, at most, have no kill, but a process that stands still, joins or leaves; default: a tenth of Runs. Below 0: none.
+	Pauses, Joins, Leaves int
 }
 
 // WithKills is a context for [coppice.Job.Run], or [coppice.Local], that kills processes of the job at kill points. At
@@ -46,14 +45,19 @@ type Options struct {
 // step of it. These are the kill points of coppice run --kill (docs/running.md), but for those at a time.
 func WithKills(ctx context.Context, at ...string) context.Context { return watch.WithKills(ctx, at...) }
 
-// killFlag has Survives try some kill points only.
-var killFlag = flag.String("coppicetest.kill", "", "have Survives try only these kill points, separated by commas, in one run: 1@allreduce#3/2")
-
 // Survives runs the program as a job of n processes, goroutines of this one, and rehearses it (Job.Rehearse). It runs it then again and
 // again, each time with one of them killed: as a task begins an operation, or at a step of it; and then, of three or more, with two of
 // them. Each task has to return the same, and no error, every time. Otherwise
 // the test fails with the earliest kill point of that task at which something else comes of it, the values that differ, and the
 // call that tries this point alone. With more kill points than Options.Runs, a sample of them is tried, by the seed.
+//
+// Nobody is killed in runs of three other kinds, each with one fault, at as many operations as Options allow:
+//
+//   - A pause: the process of a task stands still at a step of an operation, until the tasks of the others wait. That must change nothing.
+//   - A join: a process joins, of fewer than n, as a task begins an operation. It is given tasks in their next Save, which returns ErrMoved where they were.
+//   - A departure: the process of a task leaves, as after SIGTERM, and hands its tasks over in their next Save.
+//
+// Joins and departures are tried only in programs that save: other tasks never move.
 //
 // The program is called by several goroutines at once, and may be called again for a task while an earlier call still
 // ends; what it changes outside has to allow for that. The results are compared as reflect.DeepEqual does.
@@ -97,6 +101,11 @@ func (o Options) filled() Options {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
+	for _, n := range []*int{&o.Pauses, &o.Joins, &o.Leaves} {
+		if *n == 0 {
+			*n = o.Runs / 10
+		}
+	}
 	return o
 }
 
@@ -108,6 +117,10 @@ type search struct {
 	run  func(ctx context.Context, task *coppice.Task) (any, error)
 	want map[int]any // by task: what it returns if nobody is killed
 	runs int
+	most int // runs, for now
+
+	steps map[point]int // by operation: its last step that was come to
+	moved int           // tasks that have gone on in another process
 
 	varies      bool // what tasks get from outside, or from whom first, may differ from run to run: they call Once or RecvAny
 	unrehearsed bool // only kills are tried
@@ -131,15 +144,16 @@ func (p point) String() string {
 
 // all runs the program without a kill, and then with each.
 func (s *search) all() error {
-	first := s.perform("", *killFlag == "" && !s.unrehearsed)
+	alone := only()
+	first := s.perform(fault{}, alone.kind == nothing && !s.unrehearsed)
 	if first.err != nil {
 		return fmt.Errorf("coppicetest: nobody is killed, and the program fails: %w", first.err)
 	}
 	s.want = first.returned
-	if *killFlag != "" {
-		return s.judge(*killFlag, s.perform(*killFlag, false))
+	if alone.kind != nothing {
+		return s.judge(alone, s.perform(alone, false))
 	}
-	if err := s.judge("", s.perform("", false)); err != nil {
+	if err := s.judge(fault{}, s.perform(fault{}, false)); err != nil {
 		return err
 	}
 	var points []point
@@ -148,14 +162,21 @@ func (s *search) all() error {
 	}
 	s.varies = slices.ContainsFunc(points, func(p point) bool { return p.op == "once" })
 	rand.New(rand.NewPCG(s.o.Seed, 1)).Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	s.steps, s.most = map[point]int{}, s.o.Runs-s.reserved(first, points)
 	tried := 0
-	for ; tried < len(points) && s.runs < s.o.Runs; tried++ {
+	for ; tried < len(points) && s.runs < s.most; tried++ {
 		if err := s.within(points[tried]); err != nil {
-			return s.earliest(first.begun[points[tried].task], points[tried], err)
+			return s.earliest(kill, first.begun[points[tried].task], points[tried], err)
 		}
 	}
+	others, err := s.others(first, points)
+	if err != nil {
+		return err
+	}
+	s.most = s.o.Runs
 	pairs, err := s.pairs(points)
-	s.t.Logf("coppicetest: killed at %d of %d operations, and at %d pairs of them, in %d runs", tried, len(points), pairs, s.runs)
+	s.t.Logf("coppicetest: killed at %d of %d operations, and at %d pairs of them; %d pauses, %d joins and %d departures, with %d moves of tasks; %d runs",
+		tried, len(points), pairs, others[pause], others[join], others[leave], s.moved, s.runs)
 	return err
 }
 
@@ -170,13 +191,13 @@ func (s *search) pairs(points []point) (tried int, err error) {
 		if a.task == b.task {
 			continue
 		}
-		if s.runs >= s.o.Runs {
+		if s.runs >= s.most {
 			break
 		}
 		s.runs++
 		tried++
-		kill := a.String() + "," + b.String()
-		if err := s.judge(kill, s.perform(kill, false)); err != nil {
+		both := fault{kill, a.String() + "," + b.String()}
+		if err := s.judge(both, s.perform(both, false)); err != nil {
 			return tried, err
 		}
 	}
@@ -185,119 +206,41 @@ func (s *search) pairs(points []point) (tried int, err error) {
 
 // within kills as a task begins an operation, then at each step of it.
 func (s *search) within(p point) error {
-	for ; ; p.step++ {
+	for begin := p; ; p.step++ {
 		s.runs++
-		r := s.perform(p.String(), false)
-		if err := s.judge(p.String(), r); err != nil {
+		f := fault{kill, p.String()}
+		r := s.perform(f, false)
+		if err := s.judge(f, r); err != nil {
 			return err
 		}
-		if p.step > 0 && !r.killed || s.runs >= s.o.Runs {
+		if p.step > 0 && !r.reached {
+			return nil
+		}
+		if s.steps[begin] = p.step; s.runs >= s.most {
 			return nil
 		}
 	}
 }
 
 // earliest is the error at the earliest operation of the task at which there is one, of those that it begins in order.
-func (s *search) earliest(begun []point, found point, err error) error {
+func (s *search) earliest(k kind, begun []point, found point, err error) error {
 	found.step = 0
 	for _, p := range begun[:slices.Index(begun, found)] {
-		if e := s.judge(p.String(), s.perform(p.String(), false)); e != nil {
+		f := fault{k, p.String()}
+		if e := s.judge(f, s.perform(f, false)); e != nil {
 			return e
 		}
 	}
 	return err
 }
 
-// outcome is what comes of a run.
-type outcome struct {
-	returned map[int]any     // by task
-	begun    map[int][]point // by task, in order
-	killed   bool
-	err      error
-}
-
-// perform runs the program once, and rehearses it if that is asked for.
-func (s *search) perform(kill string, rehearse bool) (r outcome) {
-	r = outcome{returned: map[int]any{}, begun: map[int][]point{}}
-	job := coppice.Job{Local: s.n, Tasks: s.o.Tasks, Logger: slog.New(slog.DiscardHandler)}
-	if rehearse {
-		job.Rehearse = 1
-	}
-	var mu sync.Mutex
-	var again error
-	seqs := map[point]int{}
-	watcher := &watch.Watcher{
-		Entered: func(task int, op string) {
-			mu.Lock()
-			defer mu.Unlock()
-			p := point{task: task, op: op}
-			seqs[p]++
-			p.seq = seqs[p]
-			r.begun[task] = append(r.begun[task], p)
-		},
-		Killed: func() {
-			mu.Lock()
-			defer mu.Unlock()
-			r.killed = true
-		},
-	}
-	ctx, stop := context.WithTimeout(watch.With(s.t.Context(), watcher), s.o.Timeout)
-	if kill != "" {
-		ctx = WithKills(ctx, strings.Split(kill, ",")...)
-	}
-	defer stop()
-	done := make(chan error, 1)
-	go func() {
-		done <- job.Run(ctx, func(ctx context.Context, task *coppice.Task) (err error) {
-			defer func() {
-				if crash := recover(); crash != nil {
-					err = fmt.Errorf("panic: %v\n%s", crash, debug.Stack())
-				}
-			}()
-			v, err := s.run(ctx, task)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if before, ok := r.returned[task.Rank()]; !ok {
-				r.returned[task.Rank()] = v
-			} else if d := difference.Of(before, v, "before"); again == nil && d != "" {
-				again = fmt.Errorf("task %d is run again, and returns something else: %s", task.Rank(), d)
-			}
-			return nil
-		})
-	}()
-	select {
-	case r.err = <-done:
-		r.err = errors.Join(r.err, again)
-	case <-time.After(s.o.Timeout + hangs):
-		stacks := make([]byte, 1<<20)
-		why := "nobody is killed"
-		if kill != "" {
-			why = "killed at " + kill
-		}
-		s.t.Fatalf("coppicetest: %s, the program does not end when its context has%s\n%s", why, s.again(kill), stacks[:runtime.Stack(stacks, true)])
-	}
-	return r
-}
-
-// without says of a result when it was another.
-const without = "without the kill"
-
-// hangs is how much longer than its context a program may run.
-const hangs = 10 * time.Second
-
 // judge compares a run with what is to come of it.
-func (s *search) judge(kill string, r outcome) error {
-	why, again := "", "nobody is killed, and the program"
-	if kill != "" {
-		again = fmt.Sprintf("killed at %s, the program", kill)
-	}
+func (s *search) judge(f fault, r outcome) error {
+	why := ""
 	switch {
 	case r.err != nil:
 		why = fmt.Sprintf("fails: %v", r.err)
-	case kill != "" && !strings.Contains(kill, "/") && !r.killed && !s.varies:
+	case f.exact() && !r.reached && !s.varies:
 		why = "does not come to that operation: it depends on something else than what it is given"
 	default:
 		for task := range len(s.want) {
@@ -306,24 +249,21 @@ func (s *search) judge(kill string, r outcome) error {
 				why = fmt.Sprintf("ends, and task %d returns nothing", task)
 				break
 			}
-			if d := difference.Of(s.want[task], v, without); d != "" {
+			if d := difference.Of(s.want[task], v, "without the "+kinds[f.kind].noun); d != "" {
 				why = fmt.Sprintf("returns something else at task %d: %s", task, d)
 				break
 			}
 		}
 	}
-	switch {
-	case why == "":
+	if why == "" {
 		return nil
-	case kill == "":
-		return fmt.Errorf("coppicetest: %s %s", again, why)
 	}
-	return fmt.Errorf("coppicetest: %s %s%s", again, why, s.again(kill))
+	return fmt.Errorf("coppicetest: %s the program %s%s", f, why, s.again(f))
 }
 
-// again is the line that tries a kill point alone.
-func (s *search) again(kill string) string {
-	if kill == "" {
+// again is the line that tries a fault alone.
+func (s *search) again(f fault) string {
+	if f.kind == nothing {
 		return ""
 	}
 	names := strings.Split(s.t.Name(), "/")
@@ -331,5 +271,5 @@ func (s *search) again(kill string) string {
 		names[i] = "^" + regexp.QuoteMeta(name) + "$"
 	}
 	pattern := strings.ReplaceAll(strings.Join(names, "/"), "'", `'\''`) // for a shell
-	return fmt.Sprintf("\n\tgo test -run '%s' -coppicetest.kill=%s", pattern, kill)
+	return fmt.Sprintf("\n\tgo test -run '%s' -coppicetest.%s=%s", pattern, kinds[f.kind].flag, f.at)
 }

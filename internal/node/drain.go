@@ -70,7 +70,7 @@ func (p *Process) lookAlone(since protocol.Time) {
 	now := p.engine.Now()
 	if slices.ContainsFunc(p.view().Members, func(m membership.Member) bool {
 		q := p.peerAt(int(m.ID))
-		return int(m.ID) != p.cfg.Rank && q.conn != nil && !q.dead && !q.left
+		return int(m.ID) != p.cfg.Rank && (q.conn != nil || q.local != nil) && !q.dead && !q.left
 	}) {
 		since = now
 	}

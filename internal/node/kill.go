@@ -32,8 +32,10 @@ func (p *Process) count(task int, op string, f *fate) {
 		// The process may have made the step before its task came to it.
 		switch {
 		case k.Step == 0 || f == nil && k.Step == 1 || f != nil && f.steps >= k.Step:
-			p.die()
-			return
+			p.obey(&p.cfg.Kills[i])
+			if p.dead {
+				return
+			}
 		case f != nil:
 			f.kill = &p.cfg.Kills[i]
 		}
@@ -47,7 +49,7 @@ func (p *Process) countOn(f *fate, before fate) {
 	}
 	f.kill = before.kill
 	if f.steps += before.steps; f.steps >= f.kill.Step {
-		p.die()
+		p.obey(f.kill)
 	}
 }
 
@@ -60,7 +62,7 @@ func (f *fate) dies() bool {
 // counted counts a step that is no write, and dies in it if that was ordered.
 func (w *entry) counted() {
 	if w.dies() {
-		w.m.p.die()
+		w.m.p.obey(w.kill)
 	}
 }
 
@@ -73,8 +75,8 @@ func (w *entry) diesSending(q *peer, e envelope, value []byte) bool {
 	if w.kill.Half {
 		q.half(e, value)
 	}
-	w.m.p.die()
-	return true
+	w.m.p.obey(w.kill)
+	return w.m.p.dead
 }
 
 // half writes the first half of a message.
@@ -89,6 +91,15 @@ func (q *peer) half(e envelope, value []byte) {
 	f := q.out[was]
 	b := append(append([]byte(nil), f.Head...), f.Rest...)
 	_, _ = q.conn.Write([][]byte{b[:len(b)/2]})
+}
+
+// obey carries out an order.
+func (p *Process) obey(k *Kill) {
+	if k.Still != nil {
+		p.engine.Still(k.Still)
+		return
+	}
+	p.die()
 }
 
 // die ends the process: as a process, at once; as a goroutine, by failing

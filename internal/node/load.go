@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"runtime/metrics"
+	"slices"
 	"strings"
 
 	"github.com/coppice-go/coppice/protocol/membership"
@@ -82,11 +83,12 @@ func (p *Process) inUse() int64 {
 func (l *Local) share(p *Process, live int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	all := slices.Concat(l.Processes, l.joined)
 	p.recovery.load.bytes = p.recovery.history.bytes
-	for _, q := range l.Processes {
+	for _, q := range all {
 		live -= q.recovery.load.bytes
 	}
-	return p.recovery.history.bytes + max(live, 0)/int64(len(l.Processes))
+	return p.recovery.history.bytes + max(live, 0)/int64(len(all))
 }
 
 // nobodys is why a view has nobody for a task.

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,14 +13,17 @@ import (
 
 // Local is a job whose processes are goroutines of this program.
 type Local struct {
-	Processes []*Process
-	closed    chan struct{}
-	patrols   sync.WaitGroup
+	Processes []*Process // that it began with, by rank
 
-	mu   sync.Mutex
-	end  *ending.Job
-	over sync.Once
-	done chan struct{}
+	cfg     Config
+	closed  chan struct{}
+	patrols sync.WaitGroup
+	over    sync.Once
+	done    chan struct{}
+
+	mu     sync.Mutex
+	joined []*Process // ranks go on
+	end    *ending.Job
 }
 
 // hub is the job that has the process as a goroutine; nil: it is a process of its own.
@@ -26,10 +31,11 @@ func (p *Process) hub() *Local { return p.mesh.hub }
 
 // NewLocal returns a job of n processes.
 func NewLocal(n int, cfg Config) (*Local, error) {
-	l := &Local{closed: make(chan struct{}), done: make(chan struct{})}
+	cfg.Size = n
+	l := &Local{cfg: cfg, closed: make(chan struct{}), done: make(chan struct{})}
 	for r := range n {
 		c := cfg
-		c.Rank, c.Size = r, n
+		c.Rank = r
 		p, err := newProcess(c)
 		if err != nil {
 			return nil, err
@@ -50,6 +56,86 @@ func NewLocal(n int, cfg Config) (*Local, error) {
 	return l, nil
 }
 
+// All are the processes of the job, by rank.
+func (l *Local) All() []*Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Concat(l.Processes, l.joined)
+}
+
+// process returns that of a rank, or nil.
+func (l *Local) process(rank int) *Process {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch n := len(l.Processes); {
+	case rank < n:
+		return l.Processes[rank]
+	case rank < n+len(l.joined):
+		return l.joined[rank-n]
+	}
+	return nil
+}
+
+// Join has another process join the job, which Config.Moves allows. ready is called with it before it can be given tasks. Join returns when
+// all processes know it, or the job is over.
+func (l *Local) Join(ready func(p *Process)) error {
+	l.mu.Lock()
+	c := l.cfg
+	c.Rank, c.Joins = len(l.Processes)+len(l.joined), true
+	p, err := newProcess(c)
+	if err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	p.mesh.hub = l
+	l.joined = append(l.joined, p)
+	for r, q := range slices.Concat(l.Processes, l.joined) {
+		p.mesh.peers[r].local = q
+	}
+	l.mu.Unlock()
+	ready(p)
+	p.engine.Lock()
+	p.joinViews()
+	p.engine.Unlock()
+	l.await(func(v *membership.View) bool { return v.Last(protocol.Rank(c.Rank)) > 0 })
+	return nil
+}
+
+// Leave has the process that owns a task leave the job, as Drain does. It returns when all processes know that, or the job is over.
+func (l *Local) Leave(task int) {
+	all := l.All()
+	all[0].engine.Lock()
+	rank := all[0].roster.Owner(task)
+	all[0].engine.Unlock()
+	if rank < 0 {
+		return
+	}
+	all[rank].Drain()
+	l.await(func(v *membership.View) bool {
+		_, in := v.Find(protocol.Rank(rank))
+		return !in || v.Leaves(protocol.Rank(rank))
+	})
+}
+
+// await waits until all processes that take part have a view of a kind, or the job is over.
+func (l *Local) await(has func(v *membership.View) bool) {
+	for _, p := range l.All() {
+		l.awaitAt(p, has)
+	}
+}
+
+func (l *Local) awaitAt(p *Process, has func(v *membership.View) bool) {
+	for s := p.Sight(); s != nil && !has(s.View); s, _ = s.Next(context.Background()) { // it is there
+		select {
+		case <-s.Come():
+		case <-p.Out():
+			return
+		case <-l.done:
+			return
+		}
+	}
+}
+
 // patrol does for all processes what each does for itself on sockets.
 func (l *Local) patrol() {
 	tick := time.NewTicker(time.Duration(patrolEvery))
@@ -60,7 +146,7 @@ func (l *Local) patrol() {
 			return
 		case <-tick.C:
 		}
-		for _, p := range l.Processes {
+		for _, p := range l.All() {
 			p.engine.Lock()
 			p.inspect(1)
 			p.engine.Unlock()
@@ -71,7 +157,7 @@ func (l *Local) patrol() {
 // Returned tells that the tasks that a process has in a view have returned, each of
 // which was told to the process itself.
 func (l *Local) Returned(p *Process, view *membership.View, failure string) {
-	for _, q := range l.Processes {
+	for _, q := range l.All() {
 		if q != p {
 			q.PeersReturned([]int{p.cfg.Rank}, 1, failure)
 		}
@@ -101,7 +187,7 @@ func (l *Local) killed(p *Process) {
 	l.mu.Unlock()
 	record := p.testament()
 	go func() {
-		for _, q := range l.Processes {
+		for _, q := range l.All() {
 			if q != p {
 				q.Tell(Death{Rank: p.cfg.Rank, Certain: true, How: "killed", Record: record})
 			}
@@ -120,7 +206,7 @@ func (p *Process) Killed() bool {
 func (l *Local) Close() {
 	close(l.closed)
 	l.patrols.Wait()
-	for _, p := range l.Processes {
+	for _, p := range l.All() {
 		p.engine.Lock()
 		p.engine.Halt()
 		p.engine.Unlock()
@@ -168,7 +254,7 @@ func (p *Process) takeMail() {
 	p.mesh.post.Unlock()
 	for i := range letters {
 		l := &letters[i]
-		if p.mesh.peers[l.rank].dead { // what it said before its death was taken then
+		if p.peerAt(l.rank).dead { // what it said before its death was taken then
 			continue
 		}
 		in := p.passing()

@@ -82,7 +82,11 @@ type peer struct {
 }
 
 func newPeer(p *Process, rank int, incarnation uint64) *peer {
-	return &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation}
+	q := &peer{p: p, rank: rank, pidfd: -1, incarnation: incarnation}
+	if hub := p.hub(); hub != nil {
+		q.local = hub.process(rank)
+	}
+	return q
 }
 
 // broken ends a connection that is of no more use. What the peer does not have

@@ -93,6 +93,7 @@ type Kill struct {
 	Task, Seq, Step int
 	Op              string
 	Half            bool
+	Still           func() // if not nil, the process does not die, but stands still as long as this takes: for one that is a goroutine
 }
 
 // Limits of what waits in memory; see the package comment.
