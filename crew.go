@@ -23,6 +23,7 @@ type crew struct {
 	ctx     context.Context
 	log     *slog.Logger
 	f       Func
+	job     string // of its label
 	archive *archive
 	spare   *rehearser // nil: nothing is rehearsed
 	watcher *watch.Watcher
@@ -98,7 +99,7 @@ func (c *crew) start(task, attempt int) {
 			t.trunk.recorder = newRecorder(c.spare, t)
 			defer t.trunk.recorder.stop()
 		}
-		err = c.f(label(c.ctx, strconv.Itoa(task)), t)
+		err = c.f(label(c.ctx, c.job, strconv.Itoa(task)), t)
 		t.trunk.returned.Store(true)
 		if differs := t.trunk.recorder.finish(err); differs != nil {
 			err = differs

@@ -99,6 +99,8 @@ func (j *Job) runJoined(ctx context.Context, cfg node.Config, f Func) error {
 		takesUp: func() { client.Emit(control.Event{Type: control.EventTaken}) },
 	}
 	c := newCrew(ctx, cfg.Logger, f, files, settings.Rehearse)
+	c.job = newJob()
+	cfg.Where = where(c.job)
 	if j.Recovery == Replay {
 		cfg.Adopt = func(_, task, attempt int) { c.start(task, attempt) }
 		// By hand, or by Kubernetes, a process may be started again, without any notice.

@@ -19,6 +19,7 @@ type localJob struct {
 	ctx   context.Context
 	cfg   *node.Config
 	f     Func
+	label string
 	files *archive
 	nodes *node.Local
 	runs  sync.WaitGroup // the processes
@@ -31,7 +32,8 @@ type localJob struct {
 
 // runLocal runs a job of goroutines.
 func (j *Job) runLocal(ctx context.Context, n int, cfg node.Config, f Func, files *archive) error {
-	l := &localJob{j: j, ctx: ctx, cfg: &cfg, f: f, files: files}
+	l := &localJob{j: j, ctx: ctx, cfg: &cfg, f: f, label: newJob(), files: files}
+	cfg.Where = where(l.label)
 	if j.Recovery == Replay {
 		cfg.Adopt = func(rank, task, attempt int) { l.crew(rank).start(task, attempt) }
 	}
@@ -85,6 +87,7 @@ func (l *localJob) hire() *crew {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := newCrew(l.ctx, l.cfg.Logger, l.f, l.files, l.j.Rehearse)
+	c.job = l.label
 	l.crews = append(l.crews, c)
 	return c
 }

@@ -125,7 +125,7 @@ func (r *rehearsal) begin(limit time.Duration) {
 				r.differ("panics: %v", crash)
 			}
 		}()
-		r.returned(of.f(label(ctx, fmt.Sprintf("rehearsal of %d", real.m.Task())), task))
+		r.returned(of.f(label(ctx, "", fmt.Sprintf("rehearsal of %d", real.m.Task())), task))
 	}()
 }
 

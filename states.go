@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/node"
@@ -22,9 +23,18 @@ import (
 // taskLabel is the profiler label of all goroutines of a task's function. The value is the task's number.
 const taskLabel = "coppice task"
 
+// jobLabel is that of all goroutines of the functions of a job: this process may run several. The value counts them.
+const jobLabel = "coppice job"
+
+// jobs counts the jobs that this process has run.
+var jobs atomic.Uint64
+
+// newJob is the label of a job.
+func newJob() string { return strconv.FormatUint(jobs.Add(1), 10) }
+
 // label labels this goroutine, and those that it starts, as a task's. The context labels those to which it is given again.
-func label(ctx context.Context, task string) context.Context {
-	ctx = pprof.WithLabels(ctx, pprof.Labels(taskLabel, task))
+func label(ctx context.Context, job, task string) context.Context {
+	ctx = pprof.WithLabels(ctx, pprof.Labels(jobLabel, job, taskLabel, task))
 	pprof.SetGoroutineLabels(ctx)
 	return ctx
 }
@@ -43,9 +53,7 @@ func (m *mediator) States() []control.TaskState {
 // states says what the tasks of a process do: what the runtime knows of those that wait, and where the goroutines of all are.
 func states(p *node.Process) (all []control.TaskState) {
 	tasks, waiting := p.Waiting()
-	var text bytes.Buffer
-	_ = pprof.Lookup("goroutine").WriteTo(&text, 1)
-	places := placesIn(text.Bytes())
+	places := placesIn(goroutines(), "")
 	for _, task := range tasks {
 		s := control.TaskState{Task: task, At: places[task]}
 		first := len(all)
@@ -63,16 +71,42 @@ func states(p *node.Process) (all []control.TaskState) {
 	return all
 }
 
+// goroutines is a profile of them in the form for people.
+func goroutines() []byte {
+	var text bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 1)
+	return text.Bytes()
+}
+
+// where returns what says in which call of an operation a task of a job waits, and at which line.
+func where(job string) func(task int, op string) string {
+	return func(task int, op string) (place string) {
+		for _, p := range placesIn(goroutines(), job)[task] {
+			call, _, inside := strings.Cut(p, " at ")
+			switch name := call[strings.LastIndexByte(call, '.')+1:]; {
+			case !inside:
+			case strings.HasPrefix(strings.ToLower(name), op):
+				return p
+			case place == "":
+				place = p
+			}
+		}
+		return place
+	}
+}
+
 // placesIn finds where the goroutines of tasks are in a profile of goroutines in the form for people: the call of the library that one is in, if it
-// is in one, and the line of the program.
-func placesIn(profile []byte) map[int][]string {
+// is in one, and the line of the program. Of one job, if that is not empty.
+func placesIn(profile []byte, job string) map[int][]string {
 	places := map[int][]string{}
 	for stack := range bytes.SplitSeq(profile, []byte("\n\n")) {
 		task, place := -1, ""
 		call := ""
 		for lines := bufio.NewScanner(bytes.NewReader(stack)); lines.Scan() && place == ""; {
-			if l := labelLine.FindStringSubmatch(lines.Text()); l != nil {
-				task, _ = strconv.Atoi(l[1])
+			if l := taskLine.FindStringSubmatch(lines.Text()); l != nil {
+				if j := jobLine.FindStringSubmatch(lines.Text()); job == "" || j != nil && j[1] == job {
+					task, _ = strconv.Atoi(l[1])
+				}
 				continue
 			}
 			f := frameLine.FindStringSubmatch(lines.Text())
@@ -98,7 +132,8 @@ func placesIn(profile []byte) map[int][]string {
 }
 
 var (
-	labelLine = regexp.MustCompile(`^# labels: .*"` + taskLabel + `":"(\d+)"`)
+	taskLine  = regexp.MustCompile(`^# labels: .*"` + taskLabel + `":"(\d+)"`)
+	jobLine   = regexp.MustCompile(`^# labels: .*"` + jobLabel + `":"(\d+)"`)
 	frameLine = regexp.MustCompile(`^#\t0x[0-9a-f]+\t(\S+)\+0x[0-9a-f]+\s+(.+):(\d+)$`)
 )
 

@@ -51,12 +51,37 @@ func (o *operation) waitOf() (w deadlock.Wait, known bool) {
 	return w, w.Kind != 0
 }
 
-// inWords says what a task of this group waits for.
-func (m *Member) inWords(w *deadlock.Wait) string {
+// waitName is the name of what a task waits in.
+func waitName(w *deadlock.Wait) string {
 	if w.Kind == deadlock.Message {
-		return fmt.Sprintf("task %d waits in recv from task %d with tag %d", w.Task, m.taskOf(w.Peer), w.Tag)
+		return "recv"
 	}
-	return fmt.Sprintf("task %d waits in %s, operation %d of its group", w.Task, opName(w.Op), w.Seq)
+	return opName(w.Op)
+}
+
+// inWords says what a task of this group waits for, and where, if that is known: "Recv at heat.go:42".
+func (m *Member) inWords(w *deadlock.Wait, place string) string {
+	call, line, known := strings.Cut(place, " at ")
+	if !known {
+		call = waitName(w)
+	}
+	what := fmt.Sprintf("operation %d of its group", w.Seq)
+	if w.Kind == deadlock.Message {
+		what = fmt.Sprintf("from %d, tag %d", m.taskOf(w.Peer), w.Tag)
+	}
+	text := fmt.Sprintf("task %d waits in %s(%s)", w.Task, call, what)
+	if known {
+		text += " at " + line
+	}
+	return text
+}
+
+// selfish is what a task gets that receives from itself what it has not sent: it cannot send it while it waits.
+func (m *Member) selfish(op string, tag int) *Failure {
+	return &Failure{
+		Op: op, Tasks: []int{m.task}, Err: ErrDeadlock,
+		Text: fmt.Sprintf("task %d receives from itself, and has sent itself nothing with tag %d that it has not received", m.task, tag),
+	}
 }
 
 // stuck returns what a task of this process waits for, if it does nothing else and that has no time limit; otherwise nil.
@@ -179,7 +204,7 @@ func (m *Member) chased(in *incoming) {
 	}
 	in.taken()
 	if c.Found {
-		m.p.deadlocked(m.task, &c)
+		m.p.found(m.task, &c)
 		return
 	}
 	last := c.Last()
@@ -202,13 +227,59 @@ func (m *Member) chased(in *incoming) {
 	case deadlock.Follow:
 		m.p.follow(&c)
 	case deadlock.Cycle:
-		first := m.p.at(&c.Path[0])
+		m.p.place(&c)
+	}
+}
+
+// found takes a chase that has found a cycle, at a task.
+func (p *Process) found(task int, c *deadlock.Chase) {
+	if next := c.Next(); next != nil {
+		if next.Task == task {
+			p.place(c)
+		}
+		return
+	}
+	if task == c.Path[0].Task {
+		first := p.at(&c.Path[0])
+		if first == nil {
+			return
+		}
 		for _, w := range c.Path[1:] {
 			if r, ok := first.rankOf(uint32(w.Task)); ok {
-				first.chase(r, &c)
+				first.chase(r, c)
 			}
 		}
-		m.p.deadlocked(first.task, &c)
+	}
+	p.deadlocked(task, c)
+}
+
+// place adds where a task of this process waits, which is the next in a cycle, and sends the chase on to the one after.
+func (p *Process) place(c *deadlock.Chase) {
+	own := *c.Next()
+	if w := p.stuck(own.Task); w == nil || *w != own {
+		return
+	}
+	if p.cfg.Where == nil {
+		p.placed(c, "")
+		return
+	}
+	go func() { // it may take a while
+		text := p.cfg.Where(own.Task, waitName(&own))
+		p.engine.Lock()
+		defer p.engine.Unlock()
+		if w := p.stuck(own.Task); !p.dead && !p.engine.Stopped() && w != nil && *w == own {
+			p.placed(c, text)
+		}
+	}()
+}
+
+func (p *Process) placed(c *deadlock.Chase, text string) {
+	m, next := p.at(c.Next()), &c.Path[0]
+	if c.Place(text); c.Next() != nil {
+		next = c.Next()
+	}
+	if r, ok := m.rankOf(uint32(next.Task)); ok { // this one needs it
+		m.chase(r, c)
 	}
 }
 
@@ -222,7 +293,7 @@ func (p *Process) deadlocked(task int, c *deadlock.Chase) {
 	var tasks []int
 	var texts []string
 	for i := range c.Path {
-		tasks, texts = append(tasks, c.Path[i].Task), append(texts, m.inWords(&c.Path[i]))
+		tasks, texts = append(tasks, c.Path[i].Task), append(texts, m.inWords(&c.Path[i], c.Places[i]))
 	}
 	m.announce(&Failure{Tasks: tasks, Err: ErrDeadlock, Text: strings.Join(texts, "; ")})
 }

@@ -47,7 +47,12 @@ type Config struct {
 	SignName  func(sign uint64) string  // the type, and the operator, that a signature of a call is of; "": unknown. nil: always
 	Fanout    int                       // children of a node in the tree of views: a power of two; default 4
 	Logger    *slog.Logger
-	Trace     io.Writer // every call of the machines that decide is written there; nil: it is not
+
+	// Where says which call of the program a task of this process waits in, at which line: "Recv at heat.go:42". op is the operation. No lock is held. nil:
+	// nobody knows.
+	Where func(task int, op string) string
+
+	Trace io.Writer // every call of the machines that decide is written there; nil: it is not
 
 	// HostName tells hosts apart, as Address.Host does.
 	HostName string

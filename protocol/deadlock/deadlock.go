@@ -11,9 +11,16 @@
 //     needs all tasks to enter it. Once they have entered, processes do the rest without the tasks.
 //   - Each task of the cycle looks whether it has done what the one before needs, while it waits. The first one looks last. It still
 //     waits for the same then, so the last one still does, and so on, back to the first: none has gone on in between.
+//
+// A chase that has found a cycle goes round it once more, and collects where in the program each task waits. Then all are told.
 package deadlock
 
-import "slices"
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // Kind is what a task waits for.
 type Kind uint8
@@ -58,6 +65,36 @@ type Chase struct {
 	Path   []Wait
 	Hops   int  // within the operation that the last one waits in
 	Found  bool // the path is a cycle
+
+	// Places says, of a path that is a cycle, where in the program its tasks wait: of the first so many. A chase that has come back goes round once
+	// more to collect them, before all are told.
+	Places []string
+}
+
+// PlaceMax is how many bytes a place has at most.
+const PlaceMax = 100
+
+// Place adds where a task waits: the first that has none. What cannot be shown in a line is left out.
+func (c *Chase) Place(text string) {
+	text = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text)
+	for len(text) > PlaceMax {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	c.Places = append(c.Places, text)
+}
+
+// Next is whose place is wanted; nil: there are all.
+func (c *Chase) Next() *Wait {
+	if len(c.Places) == len(c.Path) {
+		return nil
+	}
+	return &c.Path[len(c.Places)]
 }
 
 // PathMax is of how many tasks a cycle is that is found: where many wait in a row, each begins a chase, and its length grows with every

@@ -2,7 +2,7 @@ package deadlock
 
 import "encoding/binary"
 
-// Append adds the chase to b, as a message: numbers of variable length.
+// Append adds the chase to b, as a message: numbers of variable length, and texts behind their lengths.
 func (c *Chase) Append(b []byte) []byte {
 	found := uint64(0)
 	if c.Found {
@@ -16,6 +16,10 @@ func (c *Chase) Append(b []byte) []byte {
 		for _, n := range [...]uint64{uint64(w.Task), w.Group, uint64(w.Epoch), uint64(w.Kind), uint64(w.Op), w.Seq, uint64(w.Rank), uint64(w.Peer), w.Tag} {
 			b = binary.AppendUvarint(b, n)
 		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(c.Places)))
+	for _, p := range c.Places {
+		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
 	}
 	return b
 }
@@ -41,5 +45,15 @@ func Parse(b []byte) (c Chase, ok bool) {
 			Seq: next(any), Rank: int(next(small)), Peer: int(next(small)), Tag: next(any),
 		}
 	}
-	return c, ok && len(c.Path) > 0 && len(b) == 0
+	for range next(uint64(len(c.Path))) {
+		n := next(PlaceMax)
+		if n > uint64(len(b)) {
+			ok = false
+			break
+		}
+		c.Place(string(b[:n]))
+		ok = ok && c.Places[len(c.Places)-1] == string(b[:n])
+		b = b[n:]
+	}
+	return c, ok && len(c.Path) > 0 && len(b) == 0 && (c.Found || len(c.Places) == 0)
 }
