@@ -43,7 +43,7 @@ func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T
 // failure who would wait for tasks that have seen it. Agree and Shrink go on to work.
 // With Replay nobody has to learn of failures: there it does nothing but warn.
 func (t *Task) Revoke() {
-	if t.trunk.rehearsal == nil && !t.at().Revoke() {
+	if !t.no() && t.trunk.rehearsal == nil && !t.at().Revoke() {
 		t.log.Warn("Revoke is for Recovery Report: ignored")
 	}
 }
@@ -64,4 +64,9 @@ func (t *Task) Shrink(ctx context.Context) (*Task, error) {
 
 // FailedAck returns the ranks of the group whose tasks are lost, as far as is known
 // here: others may know of fewer or more. Agree tells what all agree on.
-func (t *Task) FailedAck() []int { return t.at().Failed() }
+func (t *Task) FailedAck() []int {
+	if t.no() {
+		return nil
+	}
+	return t.at().Failed()
+}

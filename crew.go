@@ -62,7 +62,7 @@ func (c *crew) start(task, attempt int) {
 		if c.p.Killed() || attempt > 0 && (c.finished() || !c.p.Runs(task, attempt)) { // nobody needs it, or it has moved on already
 			return
 		}
-		err := fmt.Errorf("task %d: %w", task, errExit) // unless f returns
+		err := fmt.Errorf("task %d: its function %w; allowed: to return an error", task, errGoexit) // unless f returns
 		t := newTask(c.p.World(task), c.log)
 		defer func() {
 			if crash := recover(); crash != nil { // it ends the process: nothing has returned

@@ -3,6 +3,7 @@ package coppice
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Future is the result of an operation that runs beside the program.
@@ -40,7 +41,14 @@ func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 	go besides[fork.depth-1](func() {
 		defer close(future.done)
 		defer t.trunk.futures.Add(-1)
+		returned := false
+		defer func() {
+			if !returned && t.trunk.rehearsal == nil && !t.m.Killed() { // a panic ends the process: this is what is left
+				future.err = fmt.Errorf("go: task %d: the function %w; allowed: to return an error", t.m.Task(), errGoexit)
+			}
+		}()
 		future.value, future.err = f(fork)
+		returned = true
 		if t.trunk.rehearsal == nil {
 			fork.m.Release()
 		}
@@ -50,6 +58,10 @@ func Go[T any](t *Task, f func(t *Task) (T, error)) *Future[T] {
 
 // Wait returns the result when it is there.
 func (f *Future[T]) Wait(ctx context.Context) (T, error) {
+	if f == nil || f.done == nil {
+		var zero T
+		return zero, errors.New("wait: no future; allowed: what Go returned")
+	}
 	if ctx == nil {
 		var zero T
 		return zero, f.task.given(ctx, "wait")

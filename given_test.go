@@ -2,6 +2,9 @@ package coppice_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -221,5 +224,86 @@ func TestOperationsInOnce(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestZeroTask: its operations, and those of none, are errors that say so, and nothing that it tells crashes.
+func TestZeroTask(t *testing.T) {
+	ctx := t.Context()
+	for why, task := range map[string]*coppice.Task{
+		"no group: the task is a zero Task; allowed: ": {}, "no group: the task is nil; allowed: ": nil,
+	} {
+		_, agreed, err := coppice.Agree(ctx, task, 1, func(a, _ int) int { return a })
+		if agreed != nil || err == nil || !strings.HasPrefix(err.Error(), "agree: "+why) {
+			t.Error(err)
+		}
+		for op, err := range map[string]error{
+			"barrier": coppice.Barrier(ctx, task),
+			"save":    coppice.Save(ctx, task, new(int)),
+			"send":    coppice.Send(ctx, task.Fork(), 0, 0, 1),
+			"once": func() error {
+				_, err := coppice.Once(ctx, task, func(context.Context) (int, error) { return 1, nil })
+				return err
+			}(),
+			"split": func() error {
+				_, err := task.Split(ctx, 0, 0)
+				return err
+			}(),
+			"go": func() error {
+				_, err := coppice.Go(task, func(*coppice.Task) (int, error) { return 1, nil }).Wait(ctx)
+				return err
+			}(),
+		} {
+			if err == nil || !strings.HasPrefix(err.Error(), op+": no group: ") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+		task.Revoke()
+		task.Logger().Info("nobody hears this")
+		for range task.Views(ctx) {
+			t.Error("a view")
+		}
+		if task.Rank() != -1 || task.Size() != 0 || task.Attempt() != 0 || task.FailedAck() != nil || task.View().Number != 0 || task.Rand().IntN(1) != 0 {
+			t.Error("a zero Task has a place")
+		}
+	}
+	if _, err := new(coppice.Future[int]).Wait(ctx); err == nil || err.Error() != "wait: no future; allowed: what Go returned" {
+		t.Error(err)
+	}
+}
+
+// TestNoProgram is an error of one line.
+func TestNoProgram(t *testing.T) {
+	for _, err := range []error{coppice.Local(t.Context(), 2, nil), coppice.Run(t.Context(), nil), (&coppice.Job{Local: 3}).Run(t.Context(), nil)} {
+		if err == nil || err.Error() != "coppice: no function; allowed: one for a task" {
+			t.Error(err)
+		}
+	}
+}
+
+// TestGoexit in a function of Go, or of a task, is an error that says so: t.FailNow calls it.
+func TestGoexit(t *testing.T) {
+	err := coppice.Local(t.Context(), 2, func(ctx context.Context, task *coppice.Task) error {
+		_, err := coppice.Go(task, func(*coppice.Task) (int, error) {
+			runtime.Goexit()
+			return 1, nil
+		}).Wait(ctx)
+		if want := fmt.Sprintf("go: task %d: the function has called runtime.Goexit, as t.FailNow of a test does; allowed: to return an error", task.Rank()); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if errors.Is(err, coppice.ErrAbandoned) {
+			t.Error("the job is abandoned")
+		}
+		return coppice.Barrier(ctx, task)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	err = coppice.Local(t.Context(), 1, func(context.Context, *coppice.Task) error {
+		runtime.Goexit()
+		return nil
+	})
+	if want := "task 0: its function has called runtime.Goexit, as t.FailNow of a test does; allowed: to return an error"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

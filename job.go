@@ -251,7 +251,8 @@ func misused(p *node.Process, err, misuse error) error {
 	return failed(f.Op, p.Sight().View.Number, misuse)
 }
 
-var errExit = errors.New("its function has called runtime.Goexit")
+// errGoexit: a function has ended its goroutine and returned nothing.
+var errGoexit = errors.New("has called runtime.Goexit, as t.FailNow of a test does")
 
 func text(err error) string {
 	if err == nil {

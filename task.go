@@ -91,19 +91,40 @@ type trunk struct {
 	files map[string]*files // by directory
 }
 
-// Rank is the task's rank, 0 to Size−1: fixed for the life of the job.
-func (t *Task) Rank() int { return t.m.Rank() }
+// no reports whether the task is in no group: it is nil, or a zero Task. Its operations are errors that say so.
+func (t *Task) no() bool { return t == nil || t.m == nil }
+
+// Rank is the task's rank, 0 to Size−1: fixed for the life of the job. Without a group (Split returns nil for a negative color) it is −1.
+func (t *Task) Rank() int {
+	if t.no() {
+		return -1
+	}
+	return t.m.Rank()
+}
 
 // Size is the number of tasks.
-func (t *Task) Size() int { return t.m.Size() }
+func (t *Task) Size() int {
+	if t.no() {
+		return 0
+	}
+	return t.m.Size()
+}
 
 // Attempt is 0, and more when the program is run again because the process that
 // ran it died.
-func (t *Task) Attempt() int { return t.attempt }
+func (t *Task) Attempt() int {
+	if t.no() {
+		return 0
+	}
+	return t.attempt
+}
 
 // Rand returns random numbers that are the same on every attempt, and differ
 // between tasks, forks and epochs: after [Save], ask for it again.
 func (t *Task) Rand() *rand.Rand {
+	if t.no() {
+		return rand.New(rand.NewPCG(0, 0))
+	}
 	if m := t.at(); t.rand == nil {
 		t.rand = rand.New(rand.NewPCG(protocol.Mix(m.Name(), 1+2*m.Epoch()), uint64(m.Task())))
 	}
@@ -111,12 +132,20 @@ func (t *Task) Rand() *rand.Rand {
 }
 
 // Logger is the job's logger; it names the task.
-func (t *Task) Logger() *slog.Logger { return t.log }
+func (t *Task) Logger() *slog.Logger {
+	if t.no() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return t.log
+}
 
 // Fork returns the same task with a sequence of operations of its own, for
 // another goroutine. All tasks fork in the same order. It is local: no task
 // waits for another.
 func (t *Task) Fork() *Task {
+	if t.no() {
+		return nil
+	}
 	if t.trunk.asking.Load() > 0 && asks() {
 		t.trunk.asked.Store(true) // Once says so
 	}
@@ -159,6 +188,8 @@ func (t *Task) given(ctx context.Context, op string) error {
 	switch {
 	case t == nil:
 		return fmt.Errorf("%s: no group: the task is nil; allowed: the one that the function was given, or a group made of it (Split returns nil for a negative color)", op)
+	case t.m == nil:
+		return fmt.Errorf("%s: no group: the task is a zero Task; allowed: the one that the function was given, or a group made of it", op)
 	case ctx == nil:
 		return fmt.Errorf("%s: no context; allowed: the one that the function was given, or one made of it", op)
 	}

@@ -24,12 +24,20 @@ type Process struct {
 
 // View returns the view that is in force now. It may differ between attempts of a
 // task: what a program does must not depend on it.
-func (t *Task) View() View { return viewOf(t.m.Sight()) }
+func (t *Task) View() View {
+	if t.no() {
+		return View{}
+	}
+	return viewOf(t.m.Sight())
+}
 
 // Views returns the view that is in force now, then every later one as it comes,
 // until the context or the job ends.
 func (t *Task) Views(ctx context.Context) iter.Seq[View] {
 	return func(yield func(View) bool) {
+		if t.no() {
+			return
+		}
 		for s := t.m.Sight(); s != nil && yield(viewOf(s)); {
 			next, err := s.Next(ctx)
 			if err != nil {
