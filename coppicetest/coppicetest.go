@@ -145,7 +145,8 @@ func (p point) String() string {
 // all runs the program without a kill, and then with each.
 func (s *search) all() error {
 	alone := only()
-	first := s.perform(fault{}, alone.kind == nothing && !s.unrehearsed)
+	w := watch.From(s.t.Context())
+	first := s.perform(fault{}, alone.kind == nothing && !s.unrehearsed && (w == nil || !w.Unrehearsed))
 	if first.err != nil {
 		return fmt.Errorf("coppicetest: nobody is killed, and the program fails: %w", first.err)
 	}

@@ -11,6 +11,8 @@ type Watcher struct {
 	Killed  func()                    // an order to die was carried out
 	Moved   func(task any)            // the function of a *coppice.Task has returned, and the task goes on in another process
 
+	Unrehearsed bool // on a test's context: coppicetest does not rehearse its programs
+
 	Moves  bool     // processes may join and leave
 	Pauses []string // points, written as kill points, at which a process stands still
 	Still  func()   // as long as this takes
