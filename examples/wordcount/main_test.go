@@ -30,8 +30,7 @@ func TestSurvives(t *testing.T) {
 // TestFileThatChanges: a task that is run again counts what it has read.
 func TestFileThatChanges(t *testing.T) {
 	var reads atomic.Int64
-	job := coppice.Job{Local: 3, Kill: []string{"1@gather#1"}}
-	err := job.Run(t.Context(), func(ctx context.Context, task *coppice.Task) error {
+	err := coppice.Local(coppicetest.WithKills(t.Context(), "1@gather#1"), 3, func(ctx context.Context, task *coppice.Task) error {
 		words, err := count(ctx, task, func() ([]byte, error) {
 			return []byte(strings.Repeat("a\n", 30*int((reads.Add(1)+2)/3))), nil // the first three read the same
 		}, 1)

@@ -49,7 +49,7 @@ func TestDeadlockNamesTheLineOfEachTask(t *testing.T) {
 				for r, p := range j.ps {
 					tasks.Go(func() {
 						if r == 2 {
-							_, errs[r] = p.World(r).Do(ctx, Call{Plan: BarrierPlan()})
+							_, errs[r] = p.World(r).Do(ctx, &Call{Plan: BarrierPlan()})
 						} else {
 							_, errs[r] = p.World(r).Recv(ctx, r+1, 7, 1, "string")
 						}
@@ -89,14 +89,14 @@ func all(text string, parts ...string) bool {
 // the operation.
 func TestAgreedOperationsAreNoDeadlock(t *testing.T) {
 	for _, kind := range allKinds {
-		for name, call := range map[string]func(m *Member) Call{
-			"gather": func(m *Member) Call {
-				return Call{Plan: m.Choose(collective.Gather, Choice{Root: 0, Bytes: 8}), Value: []byte("12345678"), Agreed: true}
+		for name, call := range map[string]func(m *Member) *Call{
+			"gather": func(m *Member) *Call {
+				return &Call{Plan: m.Choose(collective.Gather, Choice{Root: 0, Bytes: 8}), Value: []byte("12345678"), Agreed: true}
 			},
-			"allgather": func(m *Member) Call {
-				return Call{Plan: m.Choose(collective.AllGather, Choice{Bytes: 8}), Value: []byte("12345678"), Agreed: true}
+			"allgather": func(m *Member) *Call {
+				return &Call{Plan: m.Choose(collective.AllGather, Choice{Bytes: 8}), Value: []byte("12345678"), Agreed: true}
 			},
-			"barrier": func(*Member) Call { return Call{Plan: BarrierPlan(), Agreed: true} },
+			"barrier": func(*Member) *Call { return &Call{Plan: BarrierPlan(), Agreed: true} },
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				endless := context.Background()
@@ -170,7 +170,7 @@ func TestReceiveFromOneself(t *testing.T) {
 				t.Error(err)
 			}
 			j.each(func(m *Member) error { // the group is of use
-				_, err := m.Do(t.Context(), Call{Plan: BarrierPlan()})
+				_, err := m.Do(t.Context(), &Call{Plan: BarrierPlan()})
 				return err
 			})
 		})

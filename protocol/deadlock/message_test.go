@@ -51,8 +51,10 @@ func TestPlacesAreLinesOfSomeLength(t *testing.T) {
 		}
 	}
 	for _, c := range []Chase{
-		{Found: true, Path: row(1), Places: []string{"a", "b"}}, {Path: row(1), Places: []string{"a"}},
-		{Found: true, Path: row(1), Places: []string{"a\n"}}, {Found: true, Path: row(1), Places: []string{strings.Repeat("a", PlaceMax+1)}},
+		{Found: true, Path: row(1), Places: []string{"a", "b"}},
+		{Path: row(1), Places: []string{"a"}},
+		{Found: true, Path: row(1), Places: []string{"a\n"}},
+		{Found: true, Path: row(1), Places: []string{strings.Repeat("a", PlaceMax+1)}},
 	} {
 		if got, ok := Parse(c.Append(nil)); ok {
 			t.Errorf("%v is a message", got)
