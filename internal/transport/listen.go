@@ -52,8 +52,7 @@ func listenUnix(path string) (listener, error) {
 	if len(path) > pathMax() {
 		return listener{}, fmt.Errorf("path of %d bytes; allowed: up to %d", len(path), pathMax())
 	}
-	draft := path + draftSuffix()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: draft, Net: "unix"})
+	draft, l, err := listenDraft(path)
 	if err != nil {
 		return listener{}, err
 	}
@@ -70,10 +69,24 @@ func listenUnix(path string) (listener, error) {
 	return listener{Listener: l, kind: Unix, tells: []Address{{Kind: Unix, Path: path}}, path: path, file: ours}, nil
 }
 
-func draftSuffix() string {
+// listenDraft listens at a name beside a path that nobody else has.
+func listenDraft(path string) (draft string, l *net.UnixListener, err error) {
+	for range 10 {
+		draft = path + suffix('~')
+		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: draft, Net: "unix"})
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return draft, l, err
+}
+
+// suffix is a random one of draftLen bytes. Sockets that are made have another mark than those that are moved aside, which would
+// take their place.
+func suffix(mark byte) string {
 	var b [(draftLen - 1) / 2]byte
 	_, _ = rand.Read(b[:]) // it never fails
-	return "~" + hex.EncodeToString(b[:])
+	return string(mark) + hex.EncodeToString(b[:])
 }
 
 // publish gives a socket its name, unless a living process has it. One process of a
@@ -101,7 +114,7 @@ func unlinkStale(path string) error {
 	if err := stale(path); err != nil {
 		return ignoreMissing(err)
 	}
-	aside := path + draftSuffix()
+	aside := path + suffix('^')
 	if err := os.Rename(path, aside); err != nil {
 		return ignoreMissing(err)
 	}

@@ -4,6 +4,7 @@ package transport_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -235,4 +236,25 @@ func TestUnixSocketsNeedNoCertificate(t *testing.T) {
 	if allocations > most {
 		t.Errorf("%v allocations to listen on a Unix socket; allowed: up to %d, without a certificate", allocations, most)
 	}
+}
+
+// TestNobodyElsesDraftIsTaken: two processes of one path may draw the same name for the socket that they make, or for one that they move aside.
+func TestNobodyElsesDraftIsTaken(t *testing.T) {
+	leavesNothing(t)
+	at := place(t, transport.Unix)
+	const drafts = 1 << 12 // of 1<<16 names: one in 16 is taken
+	for i := range drafts {
+		if err := os.WriteFile(fmt.Sprintf("%s~%04x", at.Path, i<<4), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 {
+		abandonSocket(t, at.Path)
+		e, err := listens(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = e.Close()
+	}
+	alone(t, at.Path, drafts)
 }
