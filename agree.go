@@ -21,6 +21,9 @@ import (
 func Agree[T any](ctx context.Context, t *Task, v T, f func(a, b T) T) (agreed T, failed []int, err error) {
 	agreed, err = perform(ctx, t, "agree", nil, func(t *Task, _ settings) (agreed T, err error) {
 		c, err := codecOf[T](t)
+		if err == nil && f == nil {
+			err = errNoFunction
+		}
 		if err != nil {
 			return agreed, err
 		}

@@ -78,5 +78,12 @@ func (f *Future[T]) Wait(ctx context.Context) (T, error) {
 	}
 }
 
-// Done is closed when the result is there.
-func (f *Future[T]) Done() <-chan struct{} { return f.done }
+// Done is closed when the result is there. What is no future has no result to wait for: there it is closed, and Wait says so.
+func (f *Future[T]) Done() <-chan struct{} {
+	if f == nil || f.done == nil {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	return f.done
+}

@@ -72,7 +72,11 @@ func Optimized(d int) Correction { return Correction{part{optimized, d}} }
 
 // Delayed is [Checked], with correctors that wait for d first: up to 32 ms, in whole microseconds.
 func Delayed(d time.Duration) Correction {
-	return Correction{part{delayed, int((d + time.Microsecond - 1) / time.Microsecond)}}
+	us := int(d / time.Microsecond)
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return Correction{part{delayed, us}}
 }
 
 // FailureProof gives the value to all live tasks or to none, for up to f deaths at any moment.
@@ -108,7 +112,7 @@ func Lame(k int) Tree { return Tree{part: part{lame, k}} }
 func Optimal() Tree { return Tree{part: part{kind: optimal}} }
 
 // Gossip is no tree: tasks that have the value send it to others, for so many rounds. The partners are the same in every
-// broadcast. A correction reaches the tasks that it misses: see [Corrected].
+// broadcast. It takes a correction, which reaches the tasks that it misses: see [Corrected].
 func Gossip(rounds int) Tree { return Tree{part: part{gossip, rounds}} }
 
 // InOrder is the same tree, numbered depth first. It is what other
@@ -232,6 +236,9 @@ func (s *settings) routed() bool { return s.mode == corrected || s.given&(1<<alo
 func (s *settings) route() (node.Plan, error) {
 	if err := s.tree.check("tree", trees); err != nil {
 		return node.Plan{}, err
+	}
+	if s.tree.kind == gossip && s.mode != corrected {
+		return node.Plan{}, fmt.Errorf("tree %q, which misses tasks, without a correction; allowed: with Corrected", s.tree.String())
 	}
 	plan, err := node.BroadcastPlan(s.tree.named(trees), s.correction.named(corrections), s.tree.order)
 	return plan.WithRoot(s.root), err

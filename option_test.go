@@ -3,6 +3,7 @@ package coppice_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -103,7 +104,7 @@ func TestAMisplacedOptionIsRefusedWithoutTheLost(t *testing.T) {
 	}
 }
 
-// TestTheLastModeCounts: a mode that the operation does not have, before one that it has, is no error; alone it is.
+// TestTheLastModeCounts, and what cannot be is one error: a mode that the operation does not have, before one that it has, is no error; alone it is.
 func TestTheLastModeCounts(t *testing.T) {
 	err := coppice.Local(t.Context(), 2, func(ctx context.Context, t *coppice.Task) error {
 		checked := coppice.Corrected(coppice.Checked())
@@ -112,6 +113,26 @@ func TestTheLastModeCounts(t *testing.T) {
 		}
 		if err := only(coppice.Broadcast(ctx, t, 1, coppice.Corrected(coppice.Correction{}))); err == nil || !strings.Contains(err.Error(), "without a correction") {
 			return fmt.Errorf("no correction: %w", err)
+		}
+		if err := only(coppice.Broadcast(ctx, t, 1, coppice.Along(coppice.Gossip(1)))); err == nil || !strings.Contains(err.Error(), "misses tasks, without a correction") {
+			return fmt.Errorf("gossip: %w", err)
+		}
+		for _, d := range []time.Duration{-1, 0, math.MinInt64} {
+			if err := only(coppice.Broadcast(ctx, t, 1, coppice.Corrected(coppice.Delayed(d)))); err == nil || !strings.Contains(err.Error(), "1 to 32767") {
+				return fmt.Errorf("delayed %d: %w", d, err)
+			}
+		}
+		if text := coppice.Delayed(math.MaxInt64).String(); text != "delayed:9223372036854776" {
+			return fmt.Errorf("the longest delay is %s", text)
+		}
+		if err := only(coppice.AllReduceFunc[int](ctx, t, 1, nil)); err == nil || !strings.Contains(err.Error(), "no function") {
+			return fmt.Errorf("no function: %w", err)
+		}
+		if _, err := coppice.ReduceScatterFunc[int](ctx, t, []int{1, 2}, nil); err == nil || !strings.Contains(err.Error(), "no function") {
+			return fmt.Errorf("no function: %w", err)
+		}
+		if _, _, err := coppice.Agree[int](ctx, t, 1, nil); err == nil || !strings.Contains(err.Error(), "no function") {
+			return fmt.Errorf("no function: %w", err)
 		}
 		return only(coppice.Scan(ctx, t, 1, coppice.Sum, checked, coppice.Plain()))
 	})

@@ -3,6 +3,7 @@ package coppice
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"reflect"
 
@@ -130,7 +131,12 @@ func ExScanFunc[T any](ctx context.Context, t *Task, v T, f func(a, b T) T, opts
 // ReduceScatterFunc is [ReduceScatter] with a function, as in [ReduceFunc]. Parts may
 // differ in length.
 func ReduceScatterFunc[T any](ctx context.Context, t *Task, parts []T, f func(a, b T) T, opts ...Option) (part T, err error) {
-	return reduceScatter(ctx, t, parts, opts, func(c *codec.Codec[T]) (node.Call, error) { return function(c, f), nil })
+	return reduceScatter(ctx, t, parts, opts, func(c *codec.Codec[T]) (call node.Call, err error) {
+		if f == nil {
+			return call, errNoFunction
+		}
+		return function(c, f), nil
+	})
 }
 
 // reduce carries out a reduction of numbers.
@@ -168,12 +174,18 @@ func numbers[T Numeric](c *codec.Codec[T], op Op) (call node.Call, exact bool, e
 func reduceFunc[T any](ctx context.Context, t *Task, what collective.Op, v T, f func(a, b T) T, opts []Option) (result T, err error) {
 	return perform(ctx, t, what.String(), opts, func(g *Task, s settings) (result T, err error) {
 		c, err := codecOf[T](t)
+		if err == nil && f == nil {
+			err = errNoFunction
+		}
 		if err != nil {
 			return result, err
 		}
 		return combined(ctx, g, what, c, &v, &s, function(c, f), false)
 	})
 }
+
+// errNoFunction is the error of a nil function.
+var errNoFunction = errors.New("no function; allowed: one that combines two values")
 
 // function is a call that combines values by a function.
 func function[T any](c *codec.Codec[T], f func(a, b T) T) node.Call {

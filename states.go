@@ -14,7 +14,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/coppice-go/coppice/internal/control"
 	"github.com/coppice-go/coppice/internal/node"
@@ -78,10 +80,21 @@ func goroutines() []byte {
 	return text.Bytes()
 }
 
+// placesLast is how long it counts where tasks wait: who asks has waited much longer.
+const placesLast = 100 * time.Millisecond
+
 // where returns what says in which call of an operation a task of a job waits, and at which line.
 func where(job string) func(task int, op string) string {
+	var mu sync.Mutex
+	var seen time.Time
+	var places map[int][]string
 	return func(task int, op string) (place string) {
-		for _, p := range placesIn(goroutines(), job)[task] {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(seen) > placesLast { // of many tasks that ask one after the other, the first looks for all
+			places, seen = placesIn(goroutines(), job), time.Now()
+		}
+		for _, p := range places[task] {
 			call, _, inside := strings.Cut(p, " at ")
 			switch name := call[strings.LastIndexByte(call, '.')+1:]; {
 			case !inside:

@@ -144,7 +144,10 @@ func (p point) String() string {
 
 // all runs the program without a kill, and then with each.
 func (s *search) all() error {
-	alone := only()
+	alone, err := only()
+	if err != nil {
+		return fmt.Errorf("coppicetest: %w", err)
+	}
 	w := watch.From(s.t.Context())
 	first := s.perform(fault{}, alone.kind == nothing && !s.unrehearsed && (w == nil || !w.Unrehearsed))
 	if first.err != nil {
@@ -197,7 +200,7 @@ func (s *search) pairs(points []point) (tried int, err error) {
 		}
 		s.runs++
 		tried++
-		both := fault{kill, a.String() + "," + b.String()}
+		both := fault{kind: kill, at: a.String() + "," + b.String()}
 		if err := s.judge(both, s.perform(both, false)); err != nil {
 			return tried, err
 		}
@@ -209,7 +212,7 @@ func (s *search) pairs(points []point) (tried int, err error) {
 func (s *search) within(p point) error {
 	for begin := p; ; p.step++ {
 		s.runs++
-		f := fault{kill, p.String()}
+		f := fault{kind: kill, at: p.String()}
 		r := s.perform(f, false)
 		if err := s.judge(f, r); err != nil {
 			return err
@@ -227,7 +230,7 @@ func (s *search) within(p point) error {
 func (s *search) earliest(k kind, begun []point, found point, err error) error {
 	found.step = 0
 	for _, p := range begun[:slices.Index(begun, found)] {
-		f := fault{k, p.String()}
+		f := fault{kind: k, at: p.String()}
 		if e := s.judge(f, s.perform(f, false)); e != nil {
 			return e
 		}
@@ -241,6 +244,8 @@ func (s *search) judge(f fault, r outcome) error {
 	switch {
 	case r.err != nil:
 		why = fmt.Sprintf("fails: %v", r.err)
+	case f.asked && !r.reached:
+		why = "does not come there: it has no such operation, or that has fewer steps"
 	case f.exact() && !r.reached && !s.varies:
 		why = "does not come to that operation: it depends on something else than what it is given"
 	default:

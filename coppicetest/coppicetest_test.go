@@ -202,7 +202,7 @@ func TestPanics(t *testing.T) {
 // TestLineThatRepeats: the line tries the test alone, whatever its name.
 func TestLineThatRepeats(t *testing.T) {
 	t.Run("x+y(z) it's", func(t *testing.T) {
-		line := (&search{t: t}).again(fault{kill, "1@save#2"})
+		line := (&search{t: t}).again(fault{kind: kill, at: "1@save#2"})
 		if want := `-run '^TestLineThatRepeats$/^x\+y\(z\)_it'\''s$' -coppicetest.kill=1@save#2`; !strings.HasSuffix(line, want) {
 			t.Errorf("%s, want %s", line, want)
 		}

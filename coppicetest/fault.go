@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/coppice-go/coppice/internal/control"
 )
 
 // kind is what is done to a run.
@@ -36,8 +38,9 @@ var kinds = [...]struct {
 
 // fault is what is done to a run, and at which points, separated by commas.
 type fault struct {
-	kind kind
-	at   string
+	kind  kind
+	at    string
+	asked bool // by a flag
 }
 
 // alone are the flags that have Survives try one fault, by kind.
@@ -49,13 +52,36 @@ var alone = [...]*string{
 }
 
 // only is the fault that a flag asks for.
-func only() fault {
+func only() (f fault, err error) {
 	for k, text := range alone {
-		if text != nil && *text != "" {
-			return fault{kind(k), *text}
+		if text == nil || *text == "" {
+			continue
+		}
+		if f.asked {
+			return f, fmt.Errorf("-coppicetest.%s and -coppicetest.%s; allowed: one of them", kinds[f.kind].flag, kinds[k].flag)
+		}
+		f = fault{kind(k), *text, true}
+	}
+	if f.asked {
+		err = f.check()
+	}
+	return f, err
+}
+
+// check says what is wrong with points that a flag has.
+func (f fault) check() error {
+	points, moves := strings.Split(f.at, ","), f.kind == join || f.kind == leave
+	form := "TASK@OP#SEQ"
+	if !moves {
+		form += " or TASK@OP#SEQ/STEP"
+	}
+	for _, text := range points {
+		p, err := control.ParseKill(text)
+		if err != nil || p.Op == "" || moves && p.Step > 0 || len(points) > 1 && f.kind != kill {
+			return fmt.Errorf("-coppicetest.%s=%s; allowed: %s, as a failure prints it", kinds[f.kind].flag, f.at, form)
 		}
 	}
-	return fault{}
+	return nil
 }
 
 // String says what is done.
@@ -103,7 +129,7 @@ func (s *search) others(first outcome, points []point) (tried [len(kinds)]int, e
 			}
 			s.runs++
 			tried[k]++
-			f := fault{k, p.String()}
+			f := fault{kind: k, at: p.String()}
 			if err := s.judge(f, s.perform(f, false)); err != nil {
 				return tried, s.earliest(k, first.begun[p.task], p, err)
 			}

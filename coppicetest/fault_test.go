@@ -22,7 +22,7 @@ func TestEveryJoinAndDepartureMovesATask(t *testing.T) {
 	tried := 0
 	for _, kind := range []string{"join", "leave"} {
 		for _, at := range []string{"0@save#1", "1@allreduce#1", "2@save#3", "0@allreduce#2"} {
-			f := fault{leave, at}
+			f := fault{kind: leave, at: at}
 			if kind == "join" {
 				f.kind = join
 			}
@@ -120,7 +120,7 @@ func TestPauseIsFound(t *testing.T) {
 		_, err := coppice.Recv[int](ctx, task, 0, 0)
 		return was, err
 	}}
-	f := fault{pause, "0@send#1"}
+	f := fault{kind: pause, at: "0@send#1"}
 	for range 200 { // how long others take is up to the machine
 		r := s.perform(f, false)
 		if !r.reached || r.err != nil {
@@ -145,7 +145,7 @@ func TestPausesChangeNothing(t *testing.T) {
 	for task := range 3 {
 		for _, p := range first.begun[task] {
 			for p.step = range 6 {
-				f := fault{pause, p.String()}
+				f := fault{kind: pause, at: p.String()}
 				r := s.perform(f, false)
 				if err := s.judge(f, r); err != nil {
 					t.Error(err)
@@ -199,6 +199,17 @@ func TestOneFaultOfAFlag(t *testing.T) {
 		if err := s.all(); err != nil || s.runs != 0 || s.moved == 0 && k != pause {
 			t.Error(k, err, s.runs, s.moved)
 		}
+		for _, bad := range []string{"x", "0@100ms", "1@save#2/99999", "0@save#1,1@save#1", "99@save#1"} {
+			*alone[k] = bad
+			if err := s.all(); err == nil || !strings.Contains(err.Error(), bad) {
+				t.Error(k, bad, err)
+			}
+		}
+		*alone[kill] = "1@save#1"
+		if err := s.all(); err == nil || !strings.Contains(err.Error(), "allowed: one of them") {
+			t.Error(k, err)
+		}
+		*alone[kill] = ""
 		*alone[k] = "1@dance#2"
 		if err := s.all(); err == nil || !strings.Contains(err.Error(), "dance#2") {
 			t.Error(k, err)

@@ -50,6 +50,9 @@ type plate struct {
 
 // flow returns the task's rows after some steps. The border of the plate stays as it is.
 func flow(ctx context.Context, t *coppice.Task, height, width, steps int) ([][]float64, error) {
+	if t.Size() > height {
+		return nil, fmt.Errorf("%d tasks; allowed: up to %d, one for each row", t.Size(), height)
+	}
 	first, end := height*t.Rank()/t.Size(), height*(t.Rank()+1)/t.Size()
 	var s plate
 	for y := first; y < end; y++ {
