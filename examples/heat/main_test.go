@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/coppice-go/coppice"
@@ -31,4 +32,15 @@ func TestSurvives(t *testing.T) {
 		}
 		return rows, err
 	})
+}
+
+// TestMoreTasksThanRows: each task has one at least.
+func TestMoreTasksThanRows(t *testing.T) {
+	err := coppice.Local(t.Context(), 3, func(ctx context.Context, task *coppice.Task) error {
+		_, err := flow(ctx, task, 2, 2, 1)
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "3 tasks; allowed: up to 2") {
+		t.Error(err)
+	}
 }
