@@ -66,7 +66,7 @@ func (j *Job) runLocal(ctx context.Context, n int, cfg node.Config, f Func, file
 	return l.end(w)
 }
 
-// watched has a watcher told what it wants to know, and its orders carried out.
+// watched sets the configuration of a process so that it reports to a watcher and stands still at the points that the watcher names.
 func watched(cfg *node.Config, w *watch.Watcher) error {
 	cfg.Entered, cfg.Moves = w.Entered, w.Moves
 	for _, text := range w.Pauses {

@@ -101,7 +101,7 @@ const (
 	stillMost = 20 * time.Millisecond
 )
 
-// still returns when the tasks of other processes wait, as far as can be told: none has begun an operation for a while.
+// still returns when no task has begun an operation for a while: then the tasks of other processes probably wait.
 func still(begun *atomic.Int64) {
 	began := time.Now()
 	for last, since := begun.Load(), began; time.Since(since) < quietFor && time.Since(began) < stillMost; {

@@ -12,7 +12,7 @@
 //   - Each task of the cycle looks whether it has done what the one before needs, while it waits. The first one looks last. It still
 //     waits for the same then, so the last one still does, and so on, back to the first: none has gone on in between.
 //
-// A chase that has found a cycle goes round it once more, and collects where in the program each task waits. Then all are told.
+// A chase that has found a cycle follows it a second time and collects the line of the program at which each task waits. Then it tells all of them.
 package deadlock
 
 import (
@@ -66,8 +66,7 @@ type Chase struct {
 	Hops   int  // within the operation that the last one waits in
 	Found  bool // the path is a cycle
 
-	// Places says, of a path that is a cycle, where in the program its tasks wait: of the first so many. A chase that has come back goes round once
-	// more to collect them, before all are told.
+	// Places are the lines at which the first tasks of Path wait. They are collected when Path is known to be a cycle.
 	Places []string
 }
 

@@ -148,7 +148,7 @@ func (e *Engine) Unlock() {
 // Visit has the engine of another process visited when the lock is given back.
 func (e *Engine) Visit(v *Engine) { e.visits = append(e.visits, v) }
 
-// Still keeps the process from doing anything as long as f takes. Whoever sends it something meanwhile does not wait for it.
+// Still stops the process until f returns. Others can go on sending to it.
 func (e *Engine) Still(f func()) {
 	e.still.Store(true)
 	f()
